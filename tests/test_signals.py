@@ -15,6 +15,7 @@ from workbench.collect.selectors import to_promql
 from workbench.errors import ConfigError
 from workbench.features.broker_features import OF_SERVERS
 from workbench.job_signals import OF_JOBS
+from workbench.process_signals import OF_PROCESSES
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import LABEL_COLUMNS
@@ -28,6 +29,7 @@ NOT_IN_THE_RUNTIME = {
     *(name for name, *_ in OF_DISPATCHERS),
     *(name for name, *_ in OF_JOBS),
     *(name for name, *_ in OF_GATEWAYS),
+    *(name for name, *_ in OF_PROCESSES),
     "leader",
     "missing_replicas",
     "local_start_offset",

@@ -1,8 +1,6 @@
 """The canonical signals: what is measured, in which unit, and at which grain.
 
 The only table of signals. The runtime's metrics, its profile, the profile check and the documentation are derived from it.
-The core signals are those of a consumer framework with in-process queues (lag, rebalance rate, deserialize rate, heartbeat, enqueue
-time, process rate, process time, queue length); the other questions of the tree need the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from enum import StrEnum
 
 from workbench.broker_and_bookie_signals import OF_DISPATCHERS
 from workbench.job_signals import OF_JOBS
+from workbench.process_signals import OF_PROCESSES
 from workbench.signals_before_kafka import OF_GATEWAYS
 
 
@@ -31,6 +30,7 @@ class Grain(StrEnum):
     PARTITION = "partition"  # of a topic, for all groups
     GROUP_PARTITION = "group_partition"  # of a topic, for one group
     MEMBER = "member"
+    PROCESS = "process"  # that members run in
     BROKER = "broker"  # for one member
     QUEUE = "queue"
     PROCESSOR = "processor"
@@ -48,6 +48,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.PARTITION: ("topic", "partition"),
     Grain.GROUP_PARTITION: ("group", "topic", "partition", "member"),
     Grain.MEMBER: ("group", "member"),
+    Grain.PROCESS: ("group", "member"),
     Grain.BROKER: ("group", "member", "broker"),
     Grain.QUEUE: ("group", "member", "processor", "queue"),
     Grain.PROCESSOR: ("group", "topic", "member", "processor"),
@@ -444,5 +445,6 @@ SIGNALS: dict[str, Signal] = dict(
         *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
         *(_signal(it[0], it[1], Kind(it[2]), Grain.GATEWAY, it[3], sentinel=it[2] == "gauge") for it in OF_GATEWAYS),
         *(_signal(*it[:2], Kind.GAUGE, Grain(it[2]), it[3], sentinel=it[4]) for it in OF_JOBS),
+        *(_signal(name, unit, Kind.COUNTER, Grain.PROCESS, text) for name, unit, text in OF_PROCESSES),
     )
 )

@@ -236,6 +236,47 @@ def test_clients_that_kafka_does_not_list_are_known_by_a_pattern() -> None:
     assert whose(rows) == {("pay", "pay-7c9f-x")}
 
 
+def test_what_holds_up_a_process_is_its_groups() -> None:
+    """A CPU limit, by the node's cAdvisor; garbage, by its own page. Only the clients' processes are asked for."""
+    clients = [
+        *client("pay-0-0", "pay-0", CALLS),
+        *client("pay-0-1", "pay-0", CALLS),
+        *client("pay-1-0", "pay-1", CALLS),
+    ]
+    cgroup = {"instance": "node", "namespace": "shop", "id": "/kubepods/x"}
+    limits = [
+        line(f"container_cpu_cfs_{name}periods_total", each, pod=pod, container=container, **cgroup)
+        for name, each in (("", 150), ("throttled_", 60))
+        for pod, container in (("pay-0", "app"), ("pay-1", "app"), ("pay-1", "istio-proxy"))
+    ]
+    garbage = [
+        line("jvm_gc_pause_seconds_sum", each, pod="pay-0", gc="G1 Young Generation", action=action)
+        for action, each in (("end of minor GC", 2), ("end of major GC", 4))
+    ]
+    concurrent = line("jvm_gc_collection_seconds_sum", 9, pod="pay-1", gc="G1 Concurrent GC")
+    script = Script(answer=by_selector(*clients, *limits, *garbage, concurrent))
+    with scripted(script) as server:
+        source = PrometheusSource(
+            addresses=[PrometheusAddress(url=server.url)],
+            cluster="c",
+            profiles=[load_profile(it) for it in ("processes", "micrometer")],
+            members={"pay-0-0": "pay", "pay-0-1": "pay", "pay-1-0": "pay"},
+        )
+        rows = source.collect(WINDOW).series.to_samples().to_pylist()
+    mine = [it for it in rows if it["source"] == "processes"]
+    assert {it["group"] for it in mine} == {"pay"}
+    assert {(it["signal"], it["stat"], it["member"]): it["value"] for it in mine} == {
+        ("cpu_periods", "all", "app (pay-0)"): 19 * 150,
+        ("cpu_periods", "stopped", "app (pay-0)"): 19 * 60,
+        ("cpu_periods", "all", "pay-1-0"): 19 * 150,
+        ("cpu_periods", "stopped", "pay-1-0"): 19 * 60,
+        ("gc_time", "stopped", "pay-0"): 19 * 6,
+        ("gc_time", "all", "pay-0"): TIMES[-1],
+    }
+    [asked] = {str(query) for _, query, _ in script.requests if "cfs" in str(query)}
+    assert "pod=~" in asked and "pay" in asked
+
+
 def test_two_processes_of_a_host_are_not_each_others() -> None:
     """One tells no client: its listener is nobody's, and not that of its neighbour."""
     clients = client("pay-0-0", "", CALLS)

@@ -326,6 +326,16 @@ resilience4j_circuitbreaker_calls_seconds_sum{instance="gw-1:8080",kind="failed"
 resilience4j_circuitbreaker_state{instance="gw-1:8080",name="kafka-a",state="open"} 1
 resilience4j_circuitbreaker_state{instance="gw-1:8080",name="kafka-a",state="half_open"} 0
 """,
+    # Names of cAdvisor's documentation, of Micrometer's and of client_java's. Values are ours.
+    "processes": """
+container_cpu_cfs_periods_total{container="app",id="/kubepods/b",namespace="shop",pod="pay-0"} 9000
+container_cpu_cfs_throttled_periods_total{container="app",id="/kubepods/b",namespace="shop",pod="pay-0"} 4500
+container_cpu_cfs_periods_total{container="istio-proxy",id="/kubepods/c",namespace="shop",pod="pay-0"} 7
+container_cpu_cfs_periods_total{id="/kubepods",namespace="shop",pod="pay-0"} 8
+jvm_gc_pause_seconds_sum{action="end of minor GC",cause="G1 Evacuation Pause",gc="G1 Young Generation"} 1.5
+jvm_gc_pause_seconds_count{action="end of minor GC",cause="G1 Evacuation Pause",gc="G1 Young Generation"} 40
+jvm_gc_collection_seconds_sum{gc="G1 Concurrent GC"} 3
+""",
     # Names of Vector's documentation and of alert rules of its users. Values are ours.
     "vector": """
 vector_buffer_size_bytes{host="a-0",component_id="gateway",component_kind="sink",buffer_type="disk"} 5e9
@@ -567,6 +577,11 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("gateway_sends", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "ok"}, 900.0),
         ("gateway_sends", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "failed"}, 100.0),
         ("breaker_state", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "open"}, 1.0),
+    ],
+    "processes": [
+        ("cpu_periods", {"member": "app", "stat": "all"}, 9000.0),
+        ("cpu_periods", {"member": "app", "stat": "stopped"}, 4500.0),
+        ("gc_time", {"stat": "value"}, 1.5),
     ],
     "vector": [
         ("disk_backlog_bytes", {"member": "a-0", "queue": "gateway"}, 5e9),

@@ -17,7 +17,7 @@ from workbench.cli import root
 from workbench.judgement_numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.build_finding import because
-from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES, STORM_CAUSES
+from workbench.triage.facts.reasons_within_verdict import PROCESS_CAUSES, STALL_CAUSES, STORM_CAUSES
 from workbench.triage.facts.work_or_arrivals import WORK_REASONS
 from workbench.triage.meaning_of_rule_words import TERMS, terms_in
 from workbench.triage.question_order import TREE
@@ -170,7 +170,7 @@ def test_what_is_asked_finds_each_question(asked: str, questions: list[str]) -> 
 
 def test_a_cause_within_a_verdict_is_found_with_the_reasons_for_it() -> None:
     """Each that a finding can name: the reasons decide, and are what is printed."""
-    for reason in (*STALL_CAUSES, *STORM_CAUSES):
+    for reason in (*PROCESS_CAUSES, *STALL_CAUSES, *STORM_CAUSES):
         [question] = document(reason.says)["questions"]
         assert reason.because in [it["because"] for it in question["causes"] if it["cause"] == reason.says]
         assert f"{reason.says}: {reason.because}" in " ".join(as_text(reason.says).split())

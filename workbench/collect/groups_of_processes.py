@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow.compute as pc
 
 from workbench.collect.measurer_labels import REPLICA_LABELS
-from workbench.collect.processes_of_one_name import place_of, process_of
+from workbench.collect.processes_of_one_name import place_of, process_label, process_of
 from workbench.collect.restore_underscored_names import underscored
-from workbench.samples import FloatArray, IntArray, SeriesTable
+from workbench.samples import FloatArray, IntArray, SeriesTable, concat_series
 from workbench.signals import FAILURES
 
 _READ = "deserialized"
@@ -32,6 +33,7 @@ class GroupsOfProcesses:
 
     _clients: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     _places: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _by_label: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     # Metric of what a process reads: of several, the first.
     _tells: dict[tuple[str, str], str] = field(default_factory=dict)
     _read: dict[_Unit, tuple[list[Line], list[Line]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
@@ -53,12 +55,18 @@ class GroupsOfProcesses:
                 continue
             self._clients[place][group].add(it["member"])
             self._places[it["member"]].add(place)
+            self._by_label[process_label(where)].add(place)
             if it["signal"] != _READ or it["topic"] in dotted:
                 continue
             metric = where.get("__name__", "")
             if self._tells.setdefault((place, group), metric) == metric:
                 by_topic, whole = self._read[place, group, _copy(where)]
                 (whole if it["topic"] is None else by_topic).append(_line(series, starts, at))
+
+    @property
+    def by_label(self) -> dict[str, list[str]]:
+        """Processes of the clients, by the label that names them."""
+        return {label: sorted(places) for label, places in sorted(self._by_label.items())}
 
     def threads(
         self, series: SeriesTable, labels: Sequence[Mapping[str, str]]
@@ -115,6 +123,16 @@ class GroupsOfProcesses:
             return client
         name = client or thread
         return f"{name} ({shown})" if name and shown else name or shown
+
+
+def with_all_time(series: SeriesTable) -> SeriesTable:
+    """Beside the time that processes stood still, all of the time in which they tell it: what it is a share of."""
+    told = pc.and_(pc.equal(series.names["signal"], "gc_time"), pc.equal(series.names["stat"], "value"))
+    if not pc.any(told).as_py():
+        return series
+    stopped = series.where(told)
+    every = replace(stopped.renamed("stat", ["all"] * len(stopped)), values=stopped.ts_us / 1e6)
+    return concat_series([series.where(pc.invert(told)), stopped.renamed("stat", ["stopped"] * len(stopped)), every])
 
 
 def _copy(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

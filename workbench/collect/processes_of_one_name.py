@@ -20,7 +20,12 @@ def place_of(labels: Mapping[str, str]) -> str:
 
 def process_of(labels: Mapping[str, str]) -> str:
     """The same, where it must be one process and no other: a host may have several."""
-    return next((labels[it] for it in (*_PODS, "instance") if labels.get(it)), "")
+    return labels.get(process_label(labels), "")
+
+
+def process_label(labels: Mapping[str, str]) -> str:
+    """Which label says it; empty if none does."""
+    return next((it for it in (*_PODS, "instance") if labels.get(it)), "")
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workbench.background import in_background
 from workbench.collect.current_partition_owner import of_present_owners
 from workbench.collect.duplicate_series import OFFSETS, count_once
-from workbench.collect.groups_of_processes import GroupsOfProcesses
+from workbench.collect.groups_of_processes import GroupsOfProcesses, with_all_time
 from workbench.collect.join_answers_of_servers import joined
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
@@ -32,10 +32,10 @@ from workbench.profiles.profile_fit import asked_for
 from workbench.prometheus_settings import PrometheusAddress, names_of
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
-from workbench.signals import SIGNALS, Kind
+from workbench.signals import SIGNALS, Grain, Kind
 from workbench.window import Window
 
-_MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
+_MOST_NAMES_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
 _EXAMPLES = 3  # of each name, to find one with all of its labels
 T = TypeVar("T")
 
@@ -144,7 +144,9 @@ class PrometheusSource:
     ) -> SeriesTable:
         """Series of a profile with one name for each metric, with their groups; notes on copies are added to `sources`."""
         by_group = [rule for _, rule in profile.rules() if "group" in rule.labels]
-        others = [rule for _, rule in profile.rules() if "group" not in rule.labels]
+        told = [(SIGNALS[signal].grain, rule) for signal, rule in profile.rules() if "group" not in rule.labels]
+        others = [rule for grain, rule in told if grain is not Grain.PROCESS]
+        of_processes = [rule for grain, rule in told if grain is Grain.PROCESS]
         found = self._collect(profile, by_group, window, groups=groups, topics=topics)
         # Groups that this exporter does not know may need the ends of its logs: which topics they read is not known here.
         for_others = any(map(_needs_ends, self.profiles))
@@ -153,6 +155,12 @@ class PrometheusSource:
             all_here = bool(groups) and (not for_others or set(known).issuperset(groups or ()))
             seen = topics or (sorted(named) if all_here else None)
             found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
+        # Every process of a company has them: only those of the clients are asked for.
+        for label, places in processes.by_label.items() if of_processes else ():
+            for at in range(0, len(places), _MOST_NAMES_IN_QUERY):
+                theirs = one_of(label, places[at : at + _MOST_NAMES_IN_QUERY])
+                more = self._collect(profile, of_processes, window, groups=None, topics=None, only=theirs)
+                found = _joined([found, more])
         members = dict(self.members)
         if profile.member_is == "client_id":
             clients = pc.unique(found.series.names["member"]).to_pylist()
@@ -165,7 +173,7 @@ class PrometheusSource:
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}
-        whole = spelling.corrected(Wholes(profile).of(counted.series), profile)
+        whole = spelling.corrected(Wholes(profile).of(with_all_time(counted.series)), profile)
         return with_groups(whole, profile, members, groups=groups)
 
     @property
@@ -259,6 +267,7 @@ class PrometheusSource:
         *,
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
+        only: LabelMatcher | None = None,
     ) -> _Found:
         tables = []
         wanted = {id(rule) for rule in rules}
@@ -269,10 +278,10 @@ class PrometheusSource:
             if of:  # meanings with other labels than each other are asked for without any: each series once
                 by_labels.setdefault(of.pop() if len(of) == 1 else (None, None), []).append(name)
         for (group_label, topic_label), names in by_labels.items():
-            matchers = [named(sorted(names))]
+            matchers = [named(sorted(names)), *([only] if only is not None else [])]
             if groups and group_label:
                 matchers.append(one_of(group_label, groups))
-            if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
+            if topics and topic_label and len(topics) <= _MOST_NAMES_IN_QUERY:
                 also = {underscored(it) for it in topics} if profile.topics_twice else ()
                 matchers.append(one_of(topic_label, sorted({*topics, *also})))
             narrow = len(matchers) > 1

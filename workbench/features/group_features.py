@@ -14,6 +14,12 @@ _STANDS = (
 )
 
 
+def _stopped(signal: str, *, baseline: bool = False) -> str:
+    """SQL for the share of all periods, or of the time, in which the group's processes stood still, all of them together."""
+    stopped, every = (of("sum", "increase", signal, stat=it, baseline=baseline) for it in ("stopped", "all"))
+    return ratio(stopped, every)
+
+
 def _members(counted: str, state: str, *, some: int | None = None) -> str:
     """SQL for a number of members; where none are counted, 0 for a group whose state says that it has none, else `some`."""
     has_some = f" WHEN {state} > {_EMPTY} THEN {some}" if some is not None else ""
@@ -34,6 +40,10 @@ GROUP_FEATURES = {
     "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), lasted(_REMOTE, baseline=True)),
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
+    "cpu_stopped_share": _stopped("cpu_periods"),
+    "cpu_stopped_before": _stopped("cpu_periods", baseline=True),
+    "gc_share": _stopped("gc_time"),
+    "gc_share_before": _stopped("gc_time", baseline=True),
     "group_state_mean": of("max", "mean", "group_state"),
     "usual_fewest_members": _members(
         lower_median(quarters("low", "group_members")), lower_median(quarters("low", "group_state")), some=1

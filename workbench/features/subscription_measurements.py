@@ -183,6 +183,8 @@ class MeasuredSubscription:
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
         emptied: how often the group's last member has gone in the time that is judged; None: never, as far as members are counted.
+        cpu_stopped_share, cpu_stopped_before: of the periods of their CPU limit, those in which it stopped its processes.
+        gc_share, gc_share_before: of the time, what its processes took to collect garbage.
         restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
         comes_again: 1 if it was late several times in the window, and may be so again.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
@@ -229,6 +231,10 @@ class MeasuredSubscription:
     remote_bytes_before: float | None
     restoring_messages: float | None
     restoring_per_second: float | None
+    cpu_stopped_share: float | None
+    cpu_stopped_before: float | None
+    gc_share: float | None
+    gc_share_before: float | None
     group_state_mean: float | None
     usual_members: float | None
     usual_fewest_members: float | None

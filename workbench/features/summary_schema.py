@@ -19,18 +19,19 @@ STORY = "story"  # signal of the facts of `history.partition_series.PartitionHis
 
 LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
 CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
-# Signals of a partition or a processor are one series whichever member reports them (a partition moves between members).
+# Signals of a partition or a processor are one series whichever member reports them (a partition moves between members); what is told
+# of the processes of a group adds up.
 MEMBERLESS = tuple(
     signal.name
     for signal in SIGNALS.values()
-    if signal.grain in (Grain.PARTITION, Grain.GROUP_PARTITION, Grain.PROCESSOR, Grain.TOPIC)
+    if signal.grain in (Grain.PARTITION, Grain.GROUP_PARTITION, Grain.PROCESSOR, Grain.TOPIC, Grain.PROCESS)
 )
 # ... but a client lists what it has fetched of every partition of the topic: 0 of those that are not its own.
 EACH_MEMBERS = ("fetch_queue_length",)
 # What members do, measured as a mean or a rate that stands beside what was usual: good time must not be mixed with it.
 WORK = (
     *("process_time", "processed", "enqueue_time", "queue_length", "delayed_length", "fetch_queue_length"),
-    *("poll_idle", "paused_partitions", "throttle_time"),
+    *("poll_idle", "paused_partitions", "throttle_time", "cpu_periods", "gc_time"),
 )
 TOLD = ("mean", "batch")  # `stat` of what a client tells as a mean of its last half to whole minute
 BAD_FLAGS = ("nan", "inf", "sentinel", "stale", "mixed")

@@ -9,7 +9,9 @@ from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.judgement_numbers import LESS, MORE, NEVER_EMPTY, PART
 from workbench.triage.action_subject import Subject
+from workbench.triage.causes.held_up_process import held_up_actions, held_up_words
 from workbench.triage.causes.slow_processor import handlers_work, no_comparison
+from workbench.triage.facts.reasons_within_verdict import PROCESS_CAUSES
 from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
@@ -47,6 +49,17 @@ def _words(row: Row) -> str:
         return f"its processor takes {multiple(row.median_slow_down)} its baseline"
     return f"half of the processors take at least {multiple(row.median_slow_down)} their baseline"
 
+
+HELD_UP = (
+    Measure(
+        "cpu_periods",
+        "cpu_stopped_share",
+        "of the periods",
+        threshold="cpu_stopped_share",
+        baseline="cpu_stopped_before",
+    ),
+    Measure("gc_time", "gc_share", "of the time", threshold="gc_share", baseline="gc_share_before"),
+)
 
 QUESTION = Node(
     id="all_slow",
@@ -105,7 +118,11 @@ QUESTION = Node(
     yes=Conclude(Verdict.SLOW_DOWNSTREAM),
     words=_words,
     needs=("process_time",),
-    measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
+    measures=(
+        Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),
+        *HELD_UP,
+    ),
+    causes=PROCESS_CAUSES,
     look=f"See three times where a member spends its time ({DUMPS})",
     contributes=True,
 )
@@ -117,12 +134,11 @@ def _headline(row: Row) -> str:
         whose = "One member is slow: the" if one else f"{plural(len(row.slow_members), 'member')} are slow: the"
         ratio = f"{multiple(row.slowest_member_ratio)} as long as {'its' if one else 'their'} peers'"
         return f"{whose} handlers of {_names(row)} take {ratio}, for the same processors."
-    factor = multiple(row.median_slow_down)
+    factor, held_up = multiple(row.median_slow_down), held_up_words(row)
     if row.known_count == 1:
-        return f"The handler is slow: it takes {factor} its baseline."
-    return (
-        f"Processors are slow: half of them take at least {factor} their baseline, which points to a shared dependency."
-    )
+        return f"The handler is slow: it takes {factor} its baseline{f', and {held_up}' if held_up else ''}."
+    why = f", and {held_up}" if held_up else ", which points to a shared dependency"
+    return f"Processors are slow: half of them take at least {factor} their baseline{why}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
@@ -140,12 +156,14 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 checks=(as_peers,),
             )
         ]
-    return [
+    verify = f"process times are below {multiple(row.limits.all_slow_ratio)} their baseline"
+    as_before = Check("median_slow_down", "<", row.limits.all_slow_ratio)
+    return held_up_actions(it, row, as_before=as_before, verify=verify) or [
         Action(
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.changes,
-            verify=f"process times are below {multiple(row.limits.all_slow_ratio)} their baseline",
-            checks=(Check("median_slow_down", "<", row.limits.all_slow_ratio),),
+            verify=verify,
+            checks=(as_before,),
         )
     ]
 
@@ -184,7 +202,7 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
 LEAF = Leaf(
     verdict=Verdict.SLOW_DOWNSTREAM,
     headline=_headline,
-    scope=lambda row: Scope(members=row.slow_members),
+    scope=lambda row: Scope(members=row.slow_members, cause=None if row.slow_members else row.held_up_by),
     actions=_actions,
     share=_share,
 )

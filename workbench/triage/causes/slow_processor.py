@@ -11,6 +11,7 @@ from workbench.humanize import times as multiple
 from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
+from workbench.triage.causes.held_up_process import held_up_actions, held_up_words
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -108,7 +109,8 @@ def _headline(row: Row) -> str:
                 " time or more, and most of all the time; the data show no good time to compare with."
             )
         if len(row.processors) == 1:
-            return f"The handler is slow: it takes {duration(took)}, {multiple(it.slow_down)} its own baseline."
+            why = f", and {held_up_words(row)}" if row.held_up_by else ""
+            return f"The handler is slow: it takes {duration(took)}, {multiple(it.slow_down)} its own baseline{why}."
         against = f" and {multiple(took / peers)} its peers" if peers and took is not None else ""
         return (
             f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
@@ -126,12 +128,18 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
     limit = usual * row.limits.slow_ratio
     as_usual = Check("processors", "<", limit, field="process_seconds", items=tuple(names))
+    verify = (
+        f"process time of {shown} is below {duration(limit)}, {multiple(row.limits.slow_ratio)} the {duration(usual)} of"
+        f" {'its peers' if row.slow_by_peers else 'before'}"
+    )
+    alone = len(row.processors) == 1  # what holds the process up would slow down others, too
+    held_up = held_up_actions(it, row, as_before=as_usual, verify=verify) if alone else []
     return [
+        *held_up,
         Action(
             title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
             command=it.changes,
-            verify=f"process time of {shown} is below {duration(limit)}, {multiple(row.limits.slow_ratio)} the {duration(usual)} of"
-            f" {'its peers' if row.slow_by_peers else 'before'}",
+            verify=verify,
             checks=(as_usual,),
         ),
         # A poll loop has no threads to add.
@@ -183,7 +191,7 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
 LEAF = Leaf(
     verdict=Verdict.SLOW_PROCESSOR,
     headline=_headline,
-    scope=lambda row: Scope(processors=row.slow_processors),
+    scope=lambda row: Scope(processors=row.slow_processors, cause=row.held_up_by if len(row.processors) == 1 else None),
     sizing=lambda row: capacity.processor_threads(row, set(row.slow_processors)),
     actions=_actions,
     share=_share,

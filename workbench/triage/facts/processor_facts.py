@@ -6,6 +6,7 @@ from workbench.features.subscription_measurements import ProcessorFeatures, Queu
 from workbench.judgement_numbers import MORE, MOST, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.lag_facts import Lag
+from workbench.triage.facts.reasons_within_verdict import PROCESS_CAUSES
 from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
@@ -19,6 +20,7 @@ from workbench.triage.facts.unknown_numbers import (
     ratio,
     times,
 )
+from workbench.triage.operand import first_of
 
 
 class ProcessorFacts(Lag):
@@ -150,6 +152,11 @@ class ProcessorFacts(Lag):
         if slow and (2 * slow <= every or every == 1):
             return True
         return None if not self.known_count or self.unknown_count else False
+
+    @fact
+    def held_up_by(self) -> str | None:
+        """What holds up the processes themselves, whatever they handle; None where nothing is known to."""
+        return first_of(PROCESS_CAUSES, self)
 
     # Slow members: compared with their peers at the same processors, whatever was before.
 

@@ -1,6 +1,8 @@
-"""Causes within a verdict, in the order in which the first one that holds is named: why commits stand still, why members rebalance.
+"""Causes within a verdict, in the order in which the first one that holds is named: why commits stand still, why members rebalance,
+what holds up the processes of slow handlers.
 
-The fact is decided by these reasons (`Partitions.stall_cause`, `Members.storm_cause`), and the tree prints them.
+The fact is decided by these reasons (`Partitions.stall_cause`, `Members.storm_cause`, `ProcessorFacts.held_up_by`), and the tree prints
+them.
 """
 
 from __future__ import annotations
@@ -75,6 +77,28 @@ STALL_CAUSES: tuple[Reason[str], ...] = (
         (
             Operand("read_share", "of what arrives there", "<", number=LESS),
             Operand("paused_share", "of the time paused", "<", number=MOST),
+        ),
+    ),
+)
+
+# Of handlers that are slower than before: what their process waits for, whatever they call.
+PROCESS_CAUSES: tuple[Reason[str], ...] = (
+    Reason(
+        "cpu_limit",
+        "cpu_limit",
+        "its CPU limit stops the process far more often than before",
+        (
+            Operand("cpu_stopped_share", "of the periods", ">=", setting="cpu_stopped_share"),
+            Operand("cpu_stopped_share", "of the periods", ">=", number=FAR, of="cpu_stopped_before"),
+        ),
+    ),
+    Reason(
+        "garbage_collection",
+        "garbage_collection",
+        "its process collects garbage for far more of the time than before",
+        (
+            Operand("gc_share", "of the time", ">=", setting="gc_share"),
+            Operand("gc_share", "of the time", ">=", number=FAR, of="gc_share_before"),
         ),
     ),
 )
