@@ -43,17 +43,19 @@ def timer(pod: str, name: str = "orders-0", calls: float = CALLS, **labels: str)
     return [*whole, line(f"{metric}_bucket", calls, le="0.5", **own)]
 
 
-def read(members: dict[str, str], *series: Series, also: Sequence[str] = ()) -> list[dict[str, Any]]:
+def read(
+    members: dict[str, str], *series: Series, also: Sequence[str] = (), of: str = "spring_listener"
+) -> list[dict[str, Any]]:
     """Samples of the timer, as the server's series are understood beside those of the clients."""
     with scripted(Script(answer=by_selector(*series))) as server:
         source = PrometheusSource(
             addresses=[PrometheusAddress(url=server.url)],
             cluster="c",
-            profiles=[load_profile(it) for it in ("spring_listener", "micrometer", *also)],
+            profiles=[load_profile(it) for it in (of, "micrometer", *also)],
             members=members,
         )
         rows = source.collect(WINDOW).series.to_samples().to_pylist()
-    return [row for row in rows if row["source"] == "spring_listener"]
+    return [row for row in rows if row["source"] == of]
 
 
 def whose(rows: list[dict[str, Any]], signal: str = "process_time") -> set[tuple[str, str]]:
@@ -110,6 +112,31 @@ def test_an_observed_listener_names_its_group_itself() -> None:
     last = {(row["signal"], row["stat"]): row["value"] for row in rows if row["ts"].timestamp() == TIMES[-1]}
     assert last["processed", "ok"] == 19 * CALLS and last["processed", "failed"] == 19 * 5
     assert last["process_time", "count"] == 19 * (CALLS + 5)
+
+
+def test_messaging_metrics_of_two_processes_are_two_members() -> None:
+    """OpenTelemetry's have no client id. They are no copies of each other, and each process is its client."""
+    own = {"messaging_consumer_group_name": "pay", "messaging_operation_name": "process"}
+    metric = "messaging_process_duration_seconds"
+    series = [line(f"{metric}_{end}", CALLS, pod=f"pay-{at}", **own) for at in range(3) for end in ("count", "sum")]
+    clients = [it for at in range(2) for it in client(f"c-{at}", f"pay-{at}", CALLS)]
+    rows = read({"c-0": "pay", "c-1": "pay"}, *clients, *series, of="otel_messaging")
+    assert whose(rows) == whose(rows, "processed") == {("pay", "c-0"), ("pay", "c-1"), ("pay", "pay-2")}
+    counts = [row["value"] for row in rows if row["stat"] == "count" and row["ts"].timestamp() == TIMES[-1]]
+    assert counts == [19 * CALLS] * 3
+
+
+def test_an_instance_that_calls_itself_by_a_number_is_its_client() -> None:
+    """A parallel consumer that nobody has named; one that the settings map needs no client beside it."""
+    of_process = {"pcinstance": "0b1c-9", "pod": "pay-0"}
+    series = [line(f"pc_user_function_processing_time_seconds_{end}", CALLS, **of_process) for end in ("count", "sum")]
+    named = [({**labels, "pcinstance": "mail-1", "pod": "mail-0"}, values) for labels, values in series]
+    waiting = line("pc_waiting_records", 0, **of_process)
+    rows = read(
+        {"c": "pay", "mail-1": "mail"}, *client("c", "pay-0", CALLS), *series, *named, waiting, of="parallel_consumer"
+    )
+    assert whose(rows) == {("pay", "c"), ("mail", "mail-1 (mail-0)")}
+    assert whose(rows, "fetch_queue_length") == {("pay", "c")}
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -150,6 +150,31 @@ def dated(group: str, seconds_ago: float | str, value: float = 7.0) -> str:
     return LAG.format(group=group, value=value, at=f" {at}")
 
 
+def test_what_labels_of_a_counter_tell_apart_are_parts_of_one() -> None:
+    """As with a Prometheus: one after the other in one series, they would begin anew with each sample. A page of pages has several."""
+    count = "messaging_process_duration_seconds_count"
+    own = 'messaging_consumer_group_name="pay",messaging_operation_name="process"'
+    lines = [
+        (f'{own},messaging_destination_partition_id="0"', 30),
+        (f"{own}", 12),
+        (f'{own},error_type="Oops"', 2),
+        (f'{own},instance="other:9464"', 7),
+    ]
+    text = "".join(f"{count}{{{labels}}} {value}\n" for labels, value in lines)
+    page = Page(url="http://pay-0:9464/metrics", taken_at=1000.0, text=text)
+    [found] = page_series(page, [load_profile("otel_messaging")], cluster="c")
+    rows = found.to_samples().to_pylist()
+    told = {(row["signal"], row["stat"], row["member"]): row["value"] for row in rows}
+    assert len(rows) == len(told)
+    assert told == {
+        ("process_time", "count", "pay-0:9464"): 44.0,
+        ("process_time", "count", "other:9464"): 7.0,
+        ("processed", "ok", "pay-0:9464"): 42.0,
+        ("processed", "failed", "pay-0:9464"): 2.0,
+        ("processed", "ok", "other:9464"): 7.0,
+    }
+
+
 def test_a_series_with_a_time_of_its_own_is_as_old_as_it_says() -> None:
     """As on `/federate`; not as old as the answer. A clock that is a little ahead is no measurement of the future."""
     page = LAG.format(group="bare", value=1.0, at="") + dated("late", 240) + dated("ahead", -5)

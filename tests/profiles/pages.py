@@ -196,10 +196,10 @@ kafka_partition_oldest_offset{topic="orders",partition="3"} 10
 kafka_consumer_group_members{group="pay"} 2
 """,
     "otel_messaging": """
-messaging_process_duration_seconds_bucket{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process",le="0.1"} 40
-messaging_process_duration_seconds_sum{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 2.5
-messaging_process_duration_seconds_count{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 50
-messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
+messaging_process_duration_seconds_bucket{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_operation_name="process",le="0.1"} 40
+messaging_process_duration_seconds_sum{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_operation_name="process"} 2.5
+messaging_process_duration_seconds_count{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_operation_name="process"} 50
+messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",messaging_destination_name="orders"} 50
 """,
     # Of the JMX exporter there are recorded pages too, in recorded/.
     "jmx_exporter": _client(
@@ -212,7 +212,9 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
         *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
     ),
     "micrometer": _client(*_SHORT, "client_id", start='kafka_app_info_start_time_ms{client_id="pay-0"} 1.79e12'),
-    "strimzi_reporter": _client(*_PLAIN, "client_id"),
+    "strimzi_reporter": _client(
+        *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
+    ),
     "otel_kafka_clients": _client(*("kafka_consumer",) * 3, "client_id")
     + 'kafka_consumer_records_lag_max{client_id="pay-0",topic="orders",partition="3"} 990\n',
     "spring_listener": """
@@ -236,6 +238,8 @@ decaton_tasks_delivery_latency_seconds_max{subscription="pay-app",topic="orders"
     "parallel_consumer": """
 pc_user_function_processing_time_seconds_count{pcinstance="i-1",subsystem="workmanager"} 50
 pc_user_function_processing_time_seconds_sum{pcinstance="i-1",subsystem="workmanager"} 2.5
+pc_processed_records_total{pcinstance="i-1",subsystem="workmanager",topic="orders",partition="3"} 49
+pc_failed_records_total{pcinstance="i-1",subsystem="workmanager",topic="orders",partition="3"} 1
 pc_waiting_records{pcinstance="i-1",subsystem="workmanager"} 17
 pc_inflight_records{pcinstance="i-1",subsystem="workmanager"} 3
 pc_partition_latest_committed_offset{pcinstance="i-1",subsystem="partitions",topic="orders",partition="3"} 880
@@ -288,10 +292,10 @@ warpstream_consumer_group_num_members{virtual_cluster_id="vci-1",consumer_group=
 warpstream_consumer_group_state{virtual_cluster_id="vci-1",consumer_group="pay"} 2
 """,
     "otel_messaging_old": """
-messaging_deliver_duration_seconds_bucket{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process",le="0.1"} 40
-messaging_deliver_duration_seconds_sum{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 2.5
-messaging_deliver_duration_seconds_count{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 50
-messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
+messaging_deliver_duration_seconds_bucket{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_operation="process",le="0.1"} 40
+messaging_deliver_duration_seconds_sum{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_operation="process"} 2.5
+messaging_deliver_duration_seconds_count{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_operation="process"} 50
+messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_destination_name="orders"} 50
 """,
     "kip714": "".join(
         f"org_apache_kafka_consumer_{name} {value}\n"
@@ -535,12 +539,12 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     ],
     "kafbat": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
     "otel_kafkametrics": _LAGGING,
-    "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
+    "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "page"}, 50.0)],
     "jmx_exporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
-    "strimzi_reporter": _BY_CLIENT,
+    "strimzi_reporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "otel_kafka_clients": _BY_CLIENT,
     "spring_listener": [("processed", {"member": "listener-0", "stat": "ok"}, 50.0)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
@@ -551,15 +555,19 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("topic_writes", {"broker": "page", "topic": "orders"}, 3000.0),
         ("remote_failures", {"broker": "page", "stat": "RemoteFetch"}, 2.0),
     ],
-    "decaton": [("queue_length", {"member": "pay-app", "queue": "3"}, 17.0)],
-    "parallel_consumer": [("queue_length", {"member": "i-1", "queue": "waiting"}, 17.0)],
+    "decaton": [("fetch_queue_length", {"member": "pay-app", "topic": "orders", "partition": 3}, 17.0)],
+    "parallel_consumer": [
+        ("fetch_queue_length", {"member": "i-1"}, 17.0),
+        ("processed", {"member": "i-1", "stat": "ok"}, 49.0),
+        ("processed", {"member": "i-1", "stat": "failed"}, 1.0),
+    ],
     "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
     "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
     "confluent_cloud": _LAGGING,
     "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": 0}, 120.0)],
     "warpstream": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
-    "otel_messaging_old": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
+    "otel_messaging_old": [("deserialized", {"group": "pay", "topic": "orders", "member": "page"}, 50.0)],
     "kip714": [
         ("consumer_lag", {**_PART, "member": "m-1"}, 120.0),
         ("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503),

@@ -213,3 +213,50 @@ def test_a_timer_without_an_outcome_tells_none() -> None:
     page = Page(url="http://page", taken_at=1000.0, text=f'{TIMER}_count{{pod="pay-0",name="l"}} 7\n')
     [found] = page_series(page, [load_profile("spring_listener")], cluster="c")
     assert [row["signal"] for row in found.to_samples().to_pylist()] == ["process_time"]
+
+
+def test_a_page_of_opentelemetrys_agent_has_every_signal_of_its_client() -> None:
+    """Agent 2.33; a topic with a dot is one subscription, and no series counts twice."""
+    known = load_profile("otel_kafka_clients")
+    rows = joined(text("otel_java_agent_2_33"), "otel_kafka_clients").to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(known.signals)
+    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}
+    assert {row["topic"] for row in rows} == {None, "shop.payments"}
+    assert len(rows) == len({(row["signal"], row["partition"]) for row in rows})
+
+
+def test_opentelemetrys_messaging_metrics_are_of_their_process() -> None:
+    """They name a group and no client. What each partition has, and what polls of several have, are parts of one count."""
+    page = Page(url="http://pay-0:9464/metrics", taken_at=1000.0, text=text("otel_java_agent_2_33"))
+    [found] = page_series(page, [load_profile("otel_messaging")], cluster="c")
+    rows = found.to_samples().to_pylist()
+    assert {(row["group"], row["topic"], row["member"]) for row in rows} == {("loyalty", "shop.payments", "pay-0:9464")}
+    told = {(row["signal"], row["stat"]): row["value"] for row in rows if row["le"] is None}
+    assert told["process_time", "count"] == told["processed", "ok"] == 535 + 516
+    assert told["deserialized", "value"] == 283 + 261 + 508
+
+
+def test_strimzis_reporter_writes_counters_without_their_ending() -> None:
+    """Version 0.3 inside of Kafka 4.2's client: every signal, once."""
+    known = load_profile("strimzi_reporter")
+    rows = joined(text("strimzi_reporter_0_3"), "strimzi_reporter").to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(known.signals)
+    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}
+    assert len(rows) == len({(row["signal"], row["partition"]) for row in rows})
+    told = {row["signal"]: row["value"] for row in rows}
+    assert (told["rebalances"], told["deserialized"]) == (1.0, 1002.0)
+    assert told["start_time"] == pytest.approx(1796019331.513)
+
+
+def test_a_parallel_consumer_tells_its_records_by_outcome() -> None:
+    """Of all partitions together, as its function's times are."""
+    [found] = page_series(
+        Page(url="http://page", taken_at=1000.0, text=text("parallel_consumer_0_5")),
+        [load_profile("parallel_consumer")],
+        cluster="c",
+    )
+    rows = found.to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(load_profile("parallel_consumer").signals)
+    ended = [(row["stat"], row["value"], row["topic"]) for row in rows if row["signal"] == "processed"]
+    assert sorted(ended) == [("failed", 0.0, None), ("ok", 1606.0, None)]
+    assert [row["value"] for row in rows if (row["signal"], row["stat"]) == ("process_time", "count")] == [1601.0]

@@ -69,15 +69,22 @@ class GroupsOfProcesses:
         return {label: sorted(places) for label, places in sorted(self._by_label.items())}
 
     def threads(
-        self, series: SeriesTable, labels: Sequence[Mapping[str, str]]
+        self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]
     ) -> tuple[SeriesTable, list[Mapping[str, str]]]:
         """Series of a profile whose members are threads, with their groups, and times for each record; with their labels.
 
-        The times of a call are left out where nothing tells how many records it had. A thread that names its group is Spring's observed
-        listener, which takes one.
+        The times of a call are left out where nothing tells how many records it had. A thread that names its group, or is given one
+        in the settings, takes one: Spring's observed listener does.
+
+        Args:
+            series: of the profile, with its own names.
+            labels: the server's own of each series.
+            members: thread to group, of the settings.
         """
         names = series.names
-        groups, threads = names["group"].to_pylist(), names["member"].to_pylist()
+        threads = names["member"].to_pylist()
+        told_by = zip(names["group"].to_pylist(), threads, strict=True)
+        groups = [members.get(thread) if group is None else group for group, thread in told_by]
         places, shown = ([of(it) for it in labels] for of in (process_of, place_of))
         of = [(at, self._group(group, it, at)) for group, it, at in zip(groups, threads, places, strict=True)]
         beside = defaultdict[tuple[str, str | None], set[str | None]](set)

@@ -44,11 +44,11 @@ class ProcessNames:
         """Canonical labels of a series, with the process in the member's name if another one has the same name.
 
         A client id is one process's in all of its series. An application is many processes: only what two of them tell is told apart.
+        A thread without a name is its process.
         """
-        member = meaning.labels.get("member")
+        member, place = meaning.labels.get("member"), place_of(labels)
         if member is None:
-            return meaning.labels
-        place = place_of(labels)
+            return {**meaning.labels, "member": place} if profile.member_is == "thread" else meaning.labels
         is_client = profile.member_is == "client_id"
         series = () if is_client else (meaning.signal, meaning.stat, meaning.le, frozenset(meaning.labels.items()))
         if self._first.setdefault(hash((profile.name, member, series)), place) == place:

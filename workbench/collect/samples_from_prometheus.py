@@ -169,7 +169,7 @@ class PrometheusSource:
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
-            found = _Found(*processes.threads(found.series, found.labels))
+            found = _Found(*processes.threads(found.series, found.labels, self.members))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}

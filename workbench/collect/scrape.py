@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO, cast
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
+from prometheus_client.samples import Sample
 
+from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.restore_underscored_names import Spelling, in_full_first
 from workbench.collect.scraped_timestamps import OwnTimes
@@ -22,12 +24,14 @@ from workbench.collect.source_join import with_groups
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import WebSession, cause
-from workbench.profiles import LeftOut, Profile
+from workbench.profiles import LeftOut, Meaning, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.signals import SIGNALS, Kind
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
 _LINE_CHARACTERS = 16_384  # much longer than any labels; the parser takes 10 ms for this many blanks
+_SOURCES = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS
 _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 
 
@@ -92,6 +96,7 @@ def page_series(
     host = urlsplit(page.url).netloc.rpartition("@")[2]
     is_open = page.text.rstrip().endswith("# EOF")
     instance = {"instance": host}  # as a Prometheus names its target
+    counted = _Counted()
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):
             for sample in family.samples:
@@ -102,17 +107,14 @@ def page_series(
                     if meaning is None:
                         continue
                     at = at or times.of(sample, host, page.taken_at, is_open_metrics=is_open)
-                    if at is not None:
-                        batches[meaning.generation].add(
-                            meaning.signal,
-                            processes.told_apart(meaning, profile, labels),
-                            [round(at * 1e6)],
-                            [meaning.value_of(sample.value)],
-                            stat=meaning.stat,
-                            le=meaning.le,
-                            scale=meaning.scale,
-                            plus=meaning.plus,
-                        )
+                    if at is None:
+                        continue
+                    told = replace(meaning, labels=processes.told_apart(meaning, profile, labels))
+                    value = meaning.value_of(sample.value)
+                    if SIGNALS[told.signal].kind is Kind.GAUGE:
+                        _add(batches[told.generation], told, at, value)
+                    else:
+                        counted.add(batches[told.generation], told, at, value, apart=counted.source(profile, sample))
     except (
         ValueError,
         KeyError,
@@ -125,7 +127,43 @@ def page_series(
             f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
             hint="The URL usually ends in /metrics.",
         ) from None
+    counted.finish()
     return [most_trusted([it.to_series() for it in batches], by=OF_A_MEMBER) for batches in generations]
+
+
+def _add(batch: SampleBatch, told: Meaning, at: float, value: float) -> None:
+    how = {"stat": told.stat, "le": told.le, "scale": told.scale, "plus": told.plus}
+    batch.add(told.signal, told.labels, [round(at * 1e6)], [value], **how)
+
+
+class _Counted:
+    """Counters of one page.
+
+    Those that only labels of the metric itself tell apart (an error's type, a partition) are parts of one, as they are with a
+    Prometheus. One after the other in one series, they would seem to begin anew with each sample.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[SampleBatch, Meaning, float, float]] = {}
+        self._apart: dict[str, frozenset[str]] = {}
+
+    def source(self, profile: Profile, sample: Sample) -> Hashable:
+        """What tells a sample from those that are no parts of the same."""
+        apart = self._apart.get(profile.name)
+        if apart is None:
+            apart = self._apart[profile.name] = _SOURCES.union(*(rule.passing for _, rule in profile.rules()))
+        return sample.name, frozenset(pair for pair in sample.labels.items() if pair[0] in apart)
+
+    def add(self, batch: SampleBatch, told: Meaning, at: float, value: float, *, apart: Hashable) -> None:
+        """Add a sample to those of the same meaning, source and time."""
+        key = (id(batch), told.signal, told.stat, told.le, frozenset(told.labels.items()), at, apart)
+        before = self._found.get(key)
+        self._found[key] = batch, told, at, value + (before[3] if before is not None else 0.0)
+
+    def finish(self) -> None:
+        """Put the sums into the batches."""
+        for batch, told, at, value in self._found.values():
+            _add(batch, told, at, value)
 
 
 def _lines(text: str, profiles: Sequence[Profile]) -> Iterator[str]:

@@ -144,9 +144,9 @@ QUESTION = Node(
         no("empty", "its queues are not backed up", _queues_say),
         leaves_open(
             "no_queue",
-            "it has queues, and neither their length nor the enqueue time is measured",
+            "it has queues, and neither how full they are nor the enqueue time is measured",
             lambda row: row.has_queues,
-            look="the length of its queues: docs/metrics.md has the names",
+            look="length and capacity of its queues: docs/metrics.md has the names",
         ),
         # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
         *(_rule(it) for it in WORK_REASONS),
