@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from evaluation.others import spring_scenarios
+from evaluation.others import inside, spring_scenarios
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
@@ -22,7 +22,10 @@ from workbench.lab.scenarios import make_scenario as make
 from workbench.lab.scenarios_outside_processors import JAVA_SMALL_FETCHES, SMALL_FETCHES
 from workbench.triage.verdict_names import Verdict
 
-Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring"]
+Shape = Literal[
+    "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring", "java_otel", "java_strimzi", "parallel",
+]  # fmt: skip
+_INSIDE = ("java_otel", "java_strimzi", "parallel")
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
@@ -37,8 +40,12 @@ def _prepare(draw: Draw, shape: Shape) -> None:
         spring_scenarios.prepare(draw)
         return
     draw.consumer = shape
-    draw.threads = draw.random.choice((3, 4)) if shape == "pool" else 1
+    draw.threads = draw.random.choice((3, 4)) if shape in ("pool", "parallel") else 1
     draw.by_type = draw.random.random() < 0.6
+    if shape in _INSIDE:
+        draw.by_type = False  # nor do these
+        draw.topic = draw.random.choice(("events", "shop.events"))
+        draw.measured = inside.drawn(draw)
     if shape in PROGRAMS:
         draw.by_type = False  # a listener's timer does not know them
         draw.topic = draw.random.choice(("events", "shop.events"))  # a name with a dot is exported under two spellings
@@ -92,10 +99,11 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     times, factor = _times(draw, use), draw.random.uniform(1.7, 2.6) / use
     slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
     # Threads of Kafka Streams have no client id, so rules for clients leave them out.
-    also = (
-        *(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)),
-        *((Verdict.CANNOT_TELL,) if shape == "streams" and draw.measured.rules != "plain" else ()),
+    # Nor does a reporter inside of the client, or an agent without the messaging conventions, time handlers.
+    untimed = (shape == "streams" and draw.measured.rules != "plain") or (
+        shape == "java_strimzi" or (shape == "java_otel" and not draw.measured.messaging)
     )
+    also = (*(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)), *((Verdict.CANNOT_TELL,) if untimed else ()))
     return draw.scenario(
         Behaviour(process_seconds=times),
         behaving(process_seconds=slow),
@@ -278,6 +286,7 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
 _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
 _NEVER |= {("spring", it) for it in ("slow_type", "poison")}  # it has its own of these
+_NEVER |= {(shape, "slow_type") for shape in _INSIDE}
 _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
@@ -287,6 +296,9 @@ _SHAPES: dict[Shape, str] = {
     "aiokafka": "an event loop (aiokafka)",
     "kafka_python": "a poll loop (kafka-python)",
     "spring": "a Spring Boot application",
+    "java_otel": "a Java listener with OpenTelemetry's agent",
+    "java_strimzi": "a Java listener with Strimzi's reporter",
+    "parallel": "a parallel consumer",
 }
 
 

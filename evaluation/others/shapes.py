@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from evaluation.others import java_consumer
+from evaluation.others.inside import Inside, Parallel
 from evaluation.others.java_consumer import PROGRAMS
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
 from evaluation.others.spring import Spring
@@ -114,4 +115,5 @@ def add_shapes() -> None:
     SHAPES.update({"loop": Loop(is_pool=False), "pool": Loop(is_pool=True)})
     SHAPES.update({"aiokafka": PythonClient("aiokafka"), "kafka_python": PythonClient("kafka_python")})
     SHAPES["spring"] = Spring()
+    SHAPES.update({"java_otel": Inside("otel"), "java_strimzi": Inside("strimzi"), "parallel": Parallel()})
     SHAPES.update({name: Java(name) for name in PROGRAMS})

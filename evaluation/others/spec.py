@@ -62,3 +62,19 @@ class SpringConfig(BaseModel):
     client_id: str = Field(description="Name of the instance, whatever its consumers are called.")
     metrics_port: int
     spring: dict[str, str | int | float | bool] = Field(description="Boot's properties.")
+
+
+class ParallelConfig(BaseModel):
+    """Settings of a parallel consumer."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    bootstrap: str
+    group: str
+    topic: str
+    client_id: str
+    instance_tag: str = Field(description="What it calls itself in its metrics; empty: a UUID.")
+    ordering: Literal["KEY", "PARTITION"]
+    threads: int
+    metrics_port: int
+    kafka: dict[str, str | int | float | bool] = {}

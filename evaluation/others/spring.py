@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evaluation.others.java_consumer import Protocol, compiled_with
+from evaluation.others.maven import maven_jars
 from evaluation.others.spec import SpringConfig
-from workbench.errors import SetupError
-from workbench.files import atomic_folder
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.lab_broker import create_topic
-from workbench.lab.process import run_within
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
 from workbench.spark.java import find_java
-from workbench.user_folders import cache_dir
 
 if TYPE_CHECKING:
     from workbench.lab.scenario_circumstances import Draw
@@ -34,7 +30,6 @@ KAFKA_MODULES: dict[Boot, tuple[str, str]] = {
     "3.5.16": ("org.springframework.kafka", "spring-kafka"),
     "4.1.2": ("org.springframework.boot", "spring-boot-starter-kafka"),
 }
-_MAVEN_SECONDS = 600.0  # it took 20 s on a good line
 _BYTES = "org.apache.kafka.common.serialization.ByteArray"
 
 
@@ -91,26 +86,9 @@ def jars(boot: Boot) -> Path:
     Raises:
         SetupError: if there is no Maven, or it fails.
     """
-    folder = cache_dir() / f"spring-boot-{boot}"
-    if folder.exists():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise SetupError("The lab's Spring applications need Maven.", hint="Install it (mvn), and try again.")
     group, artifact = KAFKA_MODULES[boot]
-    with atomic_folder(folder, replace=True) as part:
-        ran = run_within(
-            _MAVEN_SECONDS,
-            [
-                maven, "-B", "-q", "-f", _FOLDER / "spring" / "pom.xml", "dependency:copy-dependencies",
-                f"-Dboot={boot}", f"-Dkafka.group={group}", f"-Dkafka.artifact={artifact}", f"-DoutputDirectory={part}",
-            ],
-        )  # fmt: skip
-        if ran != 0:
-            raise SetupError(
-                f"Maven could not fetch Spring Boot {boot} (it ended with {ran}).", hint="Is the network up?"
-            )
-    return folder
+    options = [f"-Dboot={boot}", f"-Dkafka.group={group}", f"-Dkafka.artifact={artifact}"]
+    return maven_jars(f"spring-boot-{boot}", _FOLDER / "spring" / "pom.xml", *options)
 
 
 def properties(measured: SpringMeasured, name: str, spec: FleetSpec) -> dict[str, str | int | float | bool]:

@@ -132,8 +132,8 @@ def page_series(
 
 
 def _add(batch: SampleBatch, told: Meaning, at: float, value: float) -> None:
-    how = {"stat": told.stat, "le": told.le, "scale": told.scale, "plus": told.plus}
-    batch.add(told.signal, told.labels, [round(at * 1e6)], [value], **how)
+    when = [round(at * 1e6)]
+    batch.add(told.signal, told.labels, when, [value], stat=told.stat, le=told.le, scale=told.scale, plus=told.plus)
 
 
 class _Counted:

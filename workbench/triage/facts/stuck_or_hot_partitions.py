@@ -41,12 +41,13 @@ class Partitions(Events):
 
         Slow events hold commits up for a while, too: with full queues, only a partition that has not moved in the whole time is stuck.
         In a short window (or with a long commit interval) a missing commit proves nothing; hence the age. Nor is it a slow event if its
-        consumer waits for records.
+        consumer waits for records, nor does it wait for its turn if all others have theirs in time.
         """
         # A commit that has not moved proves nothing before something waits; one record of a quiet partition may be in a handler, which
         # is only counted when it ends.
         waiting = told(p, "waiting")
-        if self.queueless and self.own_work is False:
+        others_in_time = self.moving_partitions > 0 and self._frozen.issuperset(p.partition for p in self.late_or_soon)
+        if self.queueless and (self.own_work is False or others_in_time):
             return at_least(waiting, self.objective_seconds + self.rhythm_seconds(p)) is not False
         return at_least(least(p.moved_ago_seconds, waiting), FREEZES * self.soon_seconds)
 

@@ -1,0 +1,91 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import io.confluent.parallelconsumer.ParallelConsumerOptions;
+import io.confluent.parallelconsumer.ParallelConsumerOptions.ProcessingOrder;
+import io.confluent.parallelconsumer.ParallelStreamProcessor;
+import io.micrometer.core.instrument.binder.kafka.KafkaClientMetrics;
+import io.micrometer.prometheusmetrics.PrometheusConfig;
+import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** Confluent's Parallel Consumer with Micrometer: its own meters, and those of its Kafka client. A record that fails is tried again. */
+public final class LabParallel {
+    private static LabHandler handler;
+
+    /** Micrometer looks once a minute for new meters of a client. A lab compresses time. */
+    private static final class Hasty extends ScheduledThreadPoolExecutor {
+        Hasty() {
+            super(1, task -> {
+                Thread made = new Thread(task, "hasty");
+                made.setDaemon(true);
+                return made;
+            });
+        }
+
+        @Override
+        public ScheduledFuture<?> scheduleAtFixedRate(Runnable task, long first, long period, TimeUnit unit) {
+            long brief = unit.toMillis(period) / 15;
+            return super.scheduleAtFixedRate(task, brief, brief, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    private static void handle(ConsumerRecord<byte[], byte[]> record) {
+        JsonNode now = handler.behaviour();
+        Header kind = record.headers().lastHeader("event_type");
+        String type = kind == null ? "" : new String(kind.value(), StandardCharsets.UTF_8);
+        if (now.get("poison_fails").asBoolean() && record.headers().lastHeader("poison") != null) {
+            throw new IllegalStateException("this record cannot be handled");
+        }
+        handler.work(type);
+    }
+
+    public static void main(String[] args) throws Exception {
+        handler = new LabHandler(args);
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", handler.text("bootstrap"));
+        settings.put("group.id", handler.text("group"));
+        settings.put("client.id", handler.text("client_id"));
+        settings.put("enable.auto.commit", "false");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
+        settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
+        for (Map.Entry<String, JsonNode> entry : handler.config.get("kafka").properties()) {
+            settings.put(entry.getKey(), entry.getValue().asText());
+        }
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings);
+        PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
+        new KafkaClientMetrics(consumer, List.of(), new Hasty()).bindTo(registry);
+        ParallelConsumerOptions.ParallelConsumerOptionsBuilder<byte[], byte[]> options =
+            ParallelConsumerOptions.<byte[], byte[]>builder()
+                .consumer(consumer)
+                .ordering(ProcessingOrder.valueOf(handler.text("ordering")))
+                .maxConcurrency(handler.config.get("threads").asInt())
+                .commitInterval(Duration.ofSeconds(1))
+                .meterRegistry(registry);
+        if (!handler.text("instance_tag").isEmpty()) options.pcInstanceTag(handler.text("instance_tag"));
+        ParallelStreamProcessor<byte[], byte[]> processor = ParallelStreamProcessor.createEosStreamProcessor(options.build());
+        processor.subscribe(List.of(handler.text("topic")));
+        processor.poll(context -> handle(context.getSingleConsumerRecord()));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> processor.closeDontDrainFirst(Duration.ofSeconds(4))));
+        handler.announce(registry::scrape);
+        boolean paused = false;
+        while (true) {
+            boolean wanted = false;
+            for (JsonNode member : handler.behaviour().get("held_members")) wanted |= member.asText().equals(handler.text("client_id"));
+            if (wanted && !paused) processor.pauseIfRunning();
+            if (!wanted && paused) processor.resumeIfPaused();
+            paused = wanted;
+            Thread.sleep(200);
+        }
+    }
+}
