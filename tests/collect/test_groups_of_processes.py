@@ -131,7 +131,7 @@ def test_an_instance_that_calls_itself_by_a_number_is_its_client() -> None:
     of_process = {"pcinstance": "0b1c-9", "pod": "pay-0"}
     series = [line(f"pc_user_function_processing_time_seconds_{end}", CALLS, **of_process) for end in ("count", "sum")]
     named = [({**labels, "pcinstance": "mail-1", "pod": "mail-0"}, values) for labels, values in series]
-    waiting = line("pc_waiting_records", 0, **of_process)
+    waiting = line("pc_partition_incomplete_offsets", 0, topic="orders", partition="3", **of_process)
     rows = read(
         {"c": "pay", "mail-1": "mail"}, *client("c", "pay-0", CALLS), *series, *named, waiting, of="parallel_consumer"
     )

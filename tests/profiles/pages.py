@@ -240,7 +240,7 @@ pc_user_function_processing_time_seconds_count{pcinstance="i-1",subsystem="workm
 pc_user_function_processing_time_seconds_sum{pcinstance="i-1",subsystem="workmanager"} 2.5
 pc_processed_records_total{pcinstance="i-1",subsystem="workmanager",topic="orders",partition="3"} 49
 pc_failed_records_total{pcinstance="i-1",subsystem="workmanager",topic="orders",partition="3"} 1
-pc_waiting_records{pcinstance="i-1",subsystem="workmanager"} 17
+pc_partition_incomplete_offsets{pcinstance="i-1",subsystem="partitions",topic="orders",partition="3"} 17
 pc_inflight_records{pcinstance="i-1",subsystem="workmanager"} 3
 pc_partition_latest_committed_offset{pcinstance="i-1",subsystem="partitions",topic="orders",partition="3"} 880
 pc_partitions_paused{pcinstance="i-1",subsystem="partitions"} 1
@@ -557,7 +557,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     ],
     "decaton": [("fetch_queue_length", {"member": "pay-app", "topic": "orders", "partition": 3}, 17.0)],
     "parallel_consumer": [
-        ("fetch_queue_length", {"member": "i-1"}, 17.0),
+        ("fetch_queue_length", {"member": "i-1", "topic": "orders", "partition": 3}, 17.0),
         ("processed", {"member": "i-1", "stat": "ok"}, 49.0),
         ("processed", {"member": "i-1", "stat": "failed"}, 1.0),
     ],

@@ -41,6 +41,15 @@ def half_stop(name: str) -> Story:
     return story
 
 
+def one_of_four(name: str) -> Story:
+    """Partition 0 stands still, and all others keep up."""
+    story = Story(group=name, topic=name)
+    story.partition(0, lag=growing(50.0, start=5.0, since=SINCE / 2), time_lag=growing(1.0, since=SINCE / 2))
+    for number in (1, 2, 3):
+        story.partition(number)
+    return story
+
+
 def all_late(name: str) -> Story:
     """Every partition falls behind by half of what arrives."""
     return Story(group=name, topic=name).all_partitions(
@@ -57,7 +66,21 @@ def one_waits(name: str, *, since: float = -30.0) -> Story:
     return story
 
 
+def fetched(story: Story, *, waits: float, own: bool) -> Story:
+    """Clients that poll all the time, beside the threads that handle; in the partitions that stand still, so much waits."""
+    for number in range(2):
+        story.add("poll_age", 0.2, group=story.group, member=f"m-{number}")
+    for number in range(4):
+        shown = waits if number < 2 else 0.0
+        labels = {"topic": story.topic, "partition": number, "member": f"m-{number // 2}"}
+        story.add("fetch_queue_length", shown, group=story.group, **labels)
+    return handlers(story, (100.0,) * 2, 0.002, stops=(0,)) if own else handlers(story, (75.0,) * 2, 0.019)
+
+
 STORIES = {
+    "one hangs behind a client that polls": lambda name: fetched(half_stop(name), waits=6.0, own=True),
+    "one polls, and has nothing": lambda name: fetched(half_stop(name), waits=0.0, own=True),
+    "a record stops, and all others are in time": lambda name: fetched(one_of_four(name), waits=60.0, own=False),
     "one waits for busy handlers": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.019),
     "one waits, and handlers have time": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.005),
     "one member is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)),
@@ -86,6 +109,25 @@ def test_a_member_that_finishes_nothing_while_its_partitions_wait_is_named_and_n
     assert row.answers["consuming"] is Answer.CANNOT_TELL
     left = likeliest_first([Verdict.CONSUMER_STOPPED, Verdict.BATCH_MISSED], row)
     assert left == [Verdict.CONSUMER_STOPPED]  # no batch in the settings
+
+
+def test_a_client_that_polls_says_nothing_of_threads_that_have_what_it_fetched(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """A pool may hang behind it. Where nothing waits in it, its polls count."""
+    assert rows["one hangs behind a client that polls"].idle_members == ("m-0",)
+    assert rows["one hangs behind a client that polls"].verdict is Verdict.CANNOT_TELL
+    assert rows["one polls, and has nothing"].idle_members == ()
+
+
+def test_what_stands_does_not_wait_for_its_turn_if_all_others_are_in_time(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """However busy the handlers of a pool are together."""
+    row = rows["a record stops, and all others are in time"]
+    assert row.own_work is True and row.works_on
+    assert row.stuck_partitions == (0,)
+    assert row.verdict is Verdict.STUCK_PARTITION
 
 
 @pytest.mark.parametrize("name", ["nobody is idle", "more members than partitions", "no members"])

@@ -21,14 +21,19 @@ class Members(Partitions):
 
     @fact
     def idle_members(self) -> tuple[str, ...]:
-        """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped."""
+        """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped.
+
+        A client tells itself whether it polls; where something that it has fetched always waits, other threads handle it.
+        """
+        frozen = [p for p in self.partitions if self.is_frozen(p)]
+        inside = all(above(p.fetch_queue_recent_low, 0) is True for p in frozen)
         told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in self.members)
         each = self.each_members_partitions
-        if told_by_client or each is None or not at_most(self.group_members, self.partition_count):
+        if (told_by_client and not inside) or each is None or not at_most(self.group_members, self.partition_count):
             return ()
         if self.frozen_count < max(1, floor(each)):
             return ()
-        stopped = least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
+        stopped = least(*(p.moved_ago_seconds for p in frozen))
 
         def is_idle(it: MemberFeatures) -> bool:
             ago = it.worked_ago_seconds
