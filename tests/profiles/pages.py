@@ -315,10 +315,26 @@ org_apache_kafka_consumer_fetch_manager_fetch_latency_avg{group_id="pay",member_
 org_apache_kafka_consumer_poll_idle_ratio_avg{group_id="pay",member_id="m-1"} 0.9
 """,
     "flink": """
-flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="3"} 880
-flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
-flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="3"} 960
-flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",subtask_index="0",topic="orders",partition="3"} 880
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",subtask_index="0",topic="orders",partition="4"} -1
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",subtask_index="0",topic="orders",partition="3"} 960
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app",subtask_index="0"} 120
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_start_time_ms{job_name="pay-app",subtask_index="0"} 1.79e+12
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_rebalance_total{job_name="pay-app",subtask_index="0"} 0.0
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_last_poll_seconds_ago{job_name="pay-app",subtask_index="0"} 12.0
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_fetch_throttle_time_avg{job_name="pay-app",subtask_index="0"} 250.0
+flink_taskmanager_job_task_idleTimeMsPerSecond{job_name="pay-app",subtask_index="0",task_name="Source:_orders"} 865.0
+flink_taskmanager_job_task_idleTimeMsPerSecond{job_name="pay-app",subtask_index="0",task_name="Sink:_write"} 742.0
+flink_taskmanager_job_task_busyTimeMsPerSecond{job_name="pay-app",subtask_index="0",task_name="Source:_orders"} 135.0
+flink_taskmanager_job_task_busyTimeMsPerSecond{job_name="pay-app",subtask_index="0",task_name="Sink:_write"} 258.0
+flink_taskmanager_job_task_numRecordsIn{job_name="pay-app",subtask_index="0",task_name="Source:_orders"} 0.0
+flink_taskmanager_job_task_numRecordsIn{job_name="pay-app",subtask_index="0",task_name="Sink:_write"} 1432.0
+flink_taskmanager_job_task_numRecordsInPerSecond{job_name="pay-app",subtask_index="0",task_name="Source:_orders"} 0.0
+flink_taskmanager_job_task_numRecordsInPerSecond{job_name="pay-app",subtask_index="0",task_name="Sink:_write"} 23.5
+flink_taskmanager_job_task_operator_numRecordsIn{job_name="pay-app",subtask_index="0",task_name="Source:_orders",operator_name="Source:_orders"} 1436.0
+flink_taskmanager_job_task_operator_numRecordsInPerSecond{job_name="pay-app",subtask_index="0",task_name="Source:_orders",operator_name="Source:_orders"} 23.6
+flink_taskmanager_job_task_operator_numRecordsIn{job_name="pay-app",subtask_index="0",task_name="Sink:_write",operator_name="Sink:_write"} 1434.0
+flink_taskmanager_job_task_operator_numRecordsInPerSecond{job_name="pay-app",subtask_index="0",task_name="Sink:_write",operator_name="Sink:_write"} 23.5
 flink_jobmanager_job_lastCheckpointRestoreTimestamp{job_name="pay-app"} 1.79e+12
 """,
     # Names of resilience4j's documentation (micrometer); Micrometer's Prometheus registry makes them. Values are ours.
@@ -358,6 +374,9 @@ spark_kafka_end_offset{query="pay-app",topic="orders",partition="3"} 880
 spark_kafka_start_offset{query="pay-app",topic="orders",partition="3"} 800
 spark_kafka_latest_offset{query="pay-app",topic="orders",partition="3"} 1000
 spark_kafka_query_started_seconds{query="pay-app"} 1.79e+09
+spark_kafka_batch_seconds{query="pay-app"} 0.812
+spark_kafka_batch_rows{query="pay-app"} 880.0
+spark_kafka_rows{query="pay-app"} 5000.0
 """,
     "kafka_streams": """
 kafka_streams_stream_thread_metrics_poll_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.9
@@ -576,10 +595,19 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     ],
     "kip714_librdkafka": [("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503)],
     "flink": [
-        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
-        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
-        ("read_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 961.0),  # of the next record
-        ("restore_time", {"member": "pay-app"}, 1.79e9),
+        ("committed_offset", {"member": "pay-app-0", "topic": "orders", "partition": 3}, 880.0),
+        ("committed_offset", {"member": "pay-app-0", "topic": "orders", "partition": 4}, None),
+        ("read_offset", {"member": "pay-app-0", "topic": "orders", "partition": 3}, 961.0),  # of the next record
+        ("restore_time", {"member": "pay-app"}, 1.79e9),  # the job manager's
+        ("start_time", {"member": "pay-app-0"}, 1.79e9),
+        ("rebalances", {"member": "pay-app-0"}, 0.0),
+        ("poll_age", {"member": "pay-app-0"}, 12.0),
+        ("poll_idle", {"member": "pay-app-0"}, 0.865),  # of the source's task alone
+        ("throttle_time", {"member": "pay-app-0"}, 0.25),
+        ("process_time", {"member": "pay-app-0", "processor": "Source:_orders", "stat": "mean"}, 0.135),
+        ("process_time", {"member": "pay-app-0", "processor": "Source:_orders", "stat": "batch"}, 23.6),
+        ("process_time", {"member": "pay-app-0", "processor": "Sink:_write", "stat": "mean"}, 0.258),
+        ("process_time", {"member": "pay-app-0", "processor": "Sink:_write", "stat": "batch"}, 23.5),
     ],
     "resilience4j": [
         ("gateway_sends", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "ok"}, 900.0),
@@ -605,6 +633,9 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("batch_start_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 800.0),
         ("log_end_offset", {"topic": "orders", "partition": 3}, 1000.0),
         ("restore_time", {"member": "pay-app"}, 1.79e9),
+        ("start_time", {"member": "pay-app"}, 1.79e9),
+        ("process_time", {"member": "pay-app", "stat": "mean"}, 0.812),
+        ("process_time", {"member": "pay-app", "stat": "batch"}, 880.0),
     ],
     "kafka_streams": [
         ("poll_idle", {"member": "pay-0b1c-StreamThread-1-consumer"}, 0.9),

@@ -19,6 +19,7 @@ from workbench.job_signals import READ_AS_COMMITTED
 from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
 from workbench.profiles.left_out_series import WHOLE
+from workbench.profiles.mapping_rule import first_of_form
 from workbench.samples import SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
@@ -80,12 +81,17 @@ def with_groups(
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
     members = {**_told_by_themselves(names), **(_as_written(members) if "member" in profile.underscored else members)}
-    known = pa.array(
-        [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
-    )
+    known = pa.array([_group_of(it, profile, members) for it in names["member"].to_pylist()], pa.string())
     series = series.renamed("group", pc.if_else(homeless, known, names["group"]))
     keep = pc.or_(pc.is_valid(series.names["group"]), pc.is_null(names["member"]))
     return _of_groups(series.where(keep), groups)
+
+
+def _group_of(member: str | None, profile: Profile, members: Mapping[str, str]) -> str | None:
+    """Group of a member, or of the application that it is a part of."""
+    if member is None or member in members or profile.member_is != "application" or profile.member_form is None:
+        return members.get(member) if member is not None else None
+    return members.get(first_of_form(profile.member_form, member))
 
 
 def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable:

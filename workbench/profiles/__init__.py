@@ -110,7 +110,7 @@ class Profile(BaseModel):
     # What the names were taken from: a page of the real thing (which the tests have), its source code, or its documents.
     names_from: Literal["recorded page", "source code", "documents"] | None = None
     # The id of its client, made of the exporter's labels, such as "{thread_id}-consumer" for a thread of Kafka Streams; without it,
-    # the label `member` is the id itself.
+    # the label `member` is the id itself, as of a series that lacks one of them. Of an application's part, the first is its name.
     member_form: str | None = Field(default=None, max_length=100)
     # Why its brokers have no replicas that could be out of sync, in words; without it, they have.
     no_replicas: str | None = Field(default=None, max_length=200)
@@ -255,7 +255,7 @@ class Profile(BaseModel):
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
             elif label == "member" and value is not None:
-                value = value if self.member_form is None else filled(self.member_form, labels)
+                value = value if self.member_form is None else filled(self.member_form, labels, value)
             canonical[label] = value
         if signal in _OF_TOPICS and canonical.get("partition") is None:
             canonical["partition"] = WHOLE

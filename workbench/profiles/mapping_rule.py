@@ -201,6 +201,19 @@ class MappingRule(BaseModel):
         return [(it, "value", place) for place, it in enumerate(self.metrics)]
 
 
-def filled(form: str, labels: Mapping[str, str]) -> str:
-    """A text with the exporter's labels in its places, such as "{thread_id}-consumer"; a label that is not there is empty."""
+def filled(form: str, labels: Mapping[str, str], otherwise: str | None = None) -> str:
+    """A text with the exporter's labels in its places, such as "{thread_id}-consumer"; a label that is not there is empty.
+
+    With `otherwise`, this is the text of labels that lack one.
+    """
+    if otherwise is not None and not labels.keys() >= set(_PLACE.findall(form)):
+        return otherwise
     return _PLACE.sub(lambda place: labels.get(place[1], ""), form)
+
+
+def first_of_form(form: str, text: str) -> str:
+    """What the first place of a form has in a text; all of a text that has not this form. What may be of several is the first one's."""
+    parts = _PLACE.split(form)
+    pattern = "".join("(.*)" if at % 2 else re.escape(part) for at, part in enumerate(parts))
+    found = re.fullmatch(pattern, text)
+    return found[1] if found else text
