@@ -374,3 +374,12 @@ def test_a_long_stop_says_nothing_of_the_time_between_commits(stood: float) -> N
     committed = np.where(at <= back, ends(np.minimum(at - 3, back - stood)), reading)
     story = told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, ends(at))), LIMITS)
     assert story.skipped is not None and story.skipped >= 0.8 * RATE * (stood - kept)
+
+
+@pytest.mark.parametrize(("read_until", "told_so"), [("end", False), ("stop", True), ("nothing", True)])
+def test_what_a_clients_position_went_through_was_read(read_until: str, told_so: bool) -> None:
+    """A job reads on, and commits when a late checkpoint ends. A position that leaps with the commit, or is not told, shows nothing."""
+    positions = {"end": ends(AT - 3), "stop": stood_and_jumped()}
+    read = Track(AT, positions[read_until]) if read_until in positions else Track()
+    lines = {"committed": Track(AT, stood_and_jumped()), "log_end": Track(AT, ends(AT))}
+    assert (told(MeasuredPartition(**lines, read=read), LIMITS).skipped is not None) is told_so

@@ -25,8 +25,15 @@ from workbench.judgement_numbers import APART, COMMIT_SECONDS, COUNTED, FAR, FEW
 from workbench.quantiles import median, quantile
 
 
+def _was_read(read: Track, first: float, passed: float, until: float) -> bool:
+    """Whether a client's position has gone through all of what a commit passed, most of it in smaller steps."""
+    seen = Track(read.at[read.at <= until], np.clip(read.value[read.at <= until], first, first + passed))
+    whole = len(seen) > 1 and seen.value[0] == first and seen.value[-1] == first + passed
+    return whole and float(np.max(np.diff(seen.value))) < MOST * passed
+
+
 def skip(found: PartitionHistory, it: Aged) -> None:
-    """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
+    """Add the largest step of a commit that was late, if it was faster than the others, before or since, and than its reader."""
     end, limits, spacing = it.end, it.limits, found.interval or 0.0
     if not len(end) or not len(it.changed):
         return
@@ -56,7 +63,7 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     others = (np.diff(it.committed.value)[every - 1] / read_in)[it.committed.at[every] != at[jump]]
     pace, arriving = float(step[most] / reading[most]), pace_of(end)
     usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
-    if usual <= 0 or pace < APART * usual:
+    if usual <= 0 or pace < APART * usual or _was_read(it.read, offset[jump - 1], step[most], at[jump] + spacing):
         return
     landed = np.interp(at[jump], end.at, end.value) - offset[jump]
     if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:

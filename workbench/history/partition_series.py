@@ -93,7 +93,7 @@ class Aged:
     """Commits of a partition, `step` seconds apart, and the age of the oldest waiting message at each of them.
 
     `changed` are the places of commits that differ from the one before. An age that is not `known` is a lower bound. `end` is the log
-    since it last began anew, `lag` None if it is not exported.
+    since it last began anew, `lag` None if it is not exported, `read` its client's position.
     """
 
     committed: Track
@@ -104,6 +104,7 @@ class Aged:
     age: FloatArray
     known: BoolArray
     limits: Bounds
+    read: Track = field(default_factory=Track)
 
     def waits(self, at: FloatArray, offset: FloatArray) -> FloatArray:
         """Messages that wait: as exported, or else by the two offsets, which may be read at different moments."""

@@ -79,6 +79,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
         age=age,
         known=known,
         limits=limits,
+        read=it.read,
     )
     if found.lost is None and low is not None:
         passed(found, aged, low)
