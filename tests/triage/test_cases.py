@@ -15,9 +15,10 @@ from workbench.triage.tree_walk import CALM
 from workbench.triage.verdict_names import Answer, Verdict
 
 CASES = list(read())
-# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns, rollouts and two readers, which tests
-# with a story of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out,
-# test_events, test_slowed_by_failures), and of what is hardly measured. A rule that is neither here nor in a case is new.
+# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns, rollouts, two readers and jobs, which
+# tests with a story of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out,
+# test_events, test_slowed_by_failures, test_subtasks_of_jobs), and of what is hardly measured. A rule that is neither here nor in a
+# case is new.
 WITHOUT_A_CASE = frozenset(
     {
         "cold_read.cold",
@@ -43,8 +44,11 @@ WITHOUT_A_CASE = frozenset(
         "lagging.client_hangs",
         "lagging.short",
         "queue_backed_up.inside",
+        "queue_backed_up.may_wait_inside",
         "queue_backed_up.no_queue",
         "queue_backed_up.round_trips",
+        "queue_backed_up.waits_inside",
+        "rebalancing.crashing",
         "rebalancing.rollout",
         "reset.anew",
         "slowed.again",

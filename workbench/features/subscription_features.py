@@ -117,9 +117,13 @@ OVERVIEW = {
     "loss_seconds": "min(CASE WHEN lag_messages > 0 THEN CASE WHEN story IS NOT NULL THEN loss_told"
     f" WHEN {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END END)",
 }
+_POLLERS = "count_if(live AND poll_age_seconds IS NOT NULL)"
 # Of the group, likewise.
 GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES if name in names_of(MeasuredSubscription)},
+    # A count that commits have disproved is one of others: then those count that tell of their polls.
+    "group_members": "coalesce(CASE WHEN max(count_disproved) IS NULL THEN max(group_members) END,"
+    f" CASE WHEN max(count_disproved) = 1 AND {_POLLERS} > 0 THEN cast({_POLLERS} AS double) END)",
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",
     "poll_age_seconds": "min(poll_age_seconds) FILTER (WHERE live)",

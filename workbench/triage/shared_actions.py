@@ -97,6 +97,10 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             ),
             _restart(f"Restart the hanging members{names}", " and ".join(again), who, *checks),
         ]
+    # Whom the coordinator never counted may be a job, which begins where its own state says.
+    where = "resume at their committed offsets"
+    if row.count_disproved is not None:
+        where += "; a job (Flink) from its last checkpoint or savepoint, as it may begin elsewhere without one"
     return [
         Action(
             title=f"Check whether the consumers run, and why they stopped{names}",
@@ -104,7 +108,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             verify="members > 0",
         ),
         _restart(
-            "Start them again; they resume at their committed offsets",
+            f"Start them again; they {where}",
             "members > 0, and the committed offsets advance",
             who,
             Check("group_members", ">", 0),

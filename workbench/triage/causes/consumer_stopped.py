@@ -9,7 +9,7 @@ from workbench.humanize import count, counted, duration, listed, plural
 from workbench.judgement_numbers import TREND_SAMPLES
 from workbench.triage.action_subject import Subject
 from workbench.triage.causes.stuck_partition import is_blocked
-from workbench.triage.facts.unknown_numbers import above
+from workbench.triage.facts.unknown_numbers import Known, above, all_of
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -28,7 +28,13 @@ def _counts_nobody(row: Row) -> bool:
 
 def _count_says_nothing(row: Row) -> bool:
     stands = row.frozen_count > 0 and row.moving_partitions == 0
-    return row.group_members_recent == 0 and row.count_disproved is not None and stands and row.polling is None
+    nobody_told = row.group_members_recent == 0 and row.count_disproved is not None and row.polling is None
+    return nobody_told and stands and _are_gone(row) is not True
+
+
+def _are_gone(row: Row) -> Known:
+    before = above(row.baseline_members, 0)
+    return all_of(row.live_members == 0, before, row.committed_moved is not None and not row.moving_now)
 
 
 def _hangs(row: Row) -> bool:
@@ -107,12 +113,7 @@ QUESTION = Node(
         no(
             "gone",
             "the members of before are gone, and no commit moves",
-            lambda row: (
-                row.live_members == 0
-                and above(row.baseline_members, 0) is True
-                and row.committed_moved is not None
-                and not row.moving_now
-            ),
+            _are_gone,
         ),
         leaves_open(
             "just_back",

@@ -27,6 +27,10 @@ def _is_seldom(row: Row) -> Known:
     return below(row.rebalances, row.limits.rebalances)
 
 
+def _crashes(row: Row) -> Known:
+    return above(row.most_restarts, row.limits.deploy_restarts)
+
+
 def _takes_more_work(row: Row) -> bool:
     """Rebalances take time from handlers: those of a storm have less to do than before, or do it again."""
     more = at_least(row.loop_busy, times(MORE, row.loop_busy_baseline)) is True
@@ -55,6 +59,8 @@ def rebalances_counted(row: Row, what: str = "") -> str:
     """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
     if not row.rebalances and row.reasons.get("rebalancing") == "passing":
         return f"{plural(row.passing_rounds, 'time')} in the window new members started and were gone again"
+    if row.reasons.get("rebalancing") == "crashing":
+        return f"a member started anew {plural(row.most_restarts or 0, 'time')} in the window"
     if not row.rebalances and row.emptied:
         return f"{plural(round(row.emptied), 'time')} in the window nobody was left in the group"
     if not row.rebalances and row.answers.get("rebalancing") is Answer.YES:
@@ -119,8 +125,8 @@ QUESTION = Node(
         ),
         no(
             "rarely",
-            "it hardly rebalances, and no partition has stopped while its members are replaced",
-            lambda row: all_of(_is_seldom(row), not (row.rollout and row.frozen_partitions)),
+            "it hardly rebalances, no member starts anew again and again, and no partition has stopped while its members are replaced",
+            lambda row: all_of(_is_seldom(row), _crashes(row) is not True, not (row.rollout and row.frozen_partitions)),
             Operand("rebalances", "in the window", "<", setting="rebalances"),
         ),
         no(
@@ -167,6 +173,13 @@ QUESTION = Node(
             " more than twice, as by two rollouts, or one and its rollback; that ends, and a storm does not",
             lambda row: row.rollout and not (row.handlers_as_before and _is_seldom(row) is not True),
             look="wait until it is through; members that are replaced once more after that are in a storm",
+        ),
+        # A job (Flink) assigns partitions anew with each restart, and no coordinator counts it.
+        proves(
+            "crashing",
+            "a member starts anew again and again, more often than by a deploy and its rollback, whatever rebalances are counted",
+            lambda row: all_of(_crashes(row), _is_seldom(row) is not False),
+            Operand("most_restarts", "times in the window", ">", setting="deploy_restarts"),
         ),
         leaves_open(
             "not_counted",
@@ -256,12 +269,17 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         return [see]
     _, title, kind = _CAUSES[row.storm_cause]
     who = sorted(_who(row))
+    verify = f"no member has had {plural(round(row.limits.rebalances), 'rebalance')} or more in the window"
+    check = Check("rebalances", "<", row.limits.rebalances)
+    if row.reasons.get("rebalancing") == "crashing":
+        verify = f"no member has started anew more than {plural(row.limits.deploy_restarts, 'time')} in the window"
+        check = Check("most_restarts", "<=", row.limits.deploy_restarts)
     act = Action(
         title=title.format(who=listed(who) or ("all members" if row.loses_all_members else "one member")),
-        verify=f"no member has had {plural(round(row.limits.rebalances), 'rebalance')} or more in the window",
+        verify=verify,
         kind=kind,
         parameters={"members": who},
-        checks=(Check("rebalances", "<", row.limits.rebalances),),
+        checks=(check,),
     )
     return [see, act]
 

@@ -128,6 +128,14 @@ def _headline(row: Row) -> str:
     return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}{words}."
 
 
+def _of_job(row: Row) -> str:
+    return (
+        ""
+        if row.count_disproved is None
+        else " (a job that no coordinator counts, as Flink's: raise the parallelism of its source)"
+    )
+
+
 def _actions(it: Subject, row: Row) -> list[Action]:
     members, partitions = _members(row), row.partition_count
     sizing = capacity.consumers(row)
@@ -142,7 +150,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         *([lost] if _gone(row) else []),
         Action(
-            title=f"Add consumers, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
+            title=f"Add consumers{_of_job(row)}, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
             command=it.members,
             verify="the new members have partitions, and the lag shrinks",
             kind="add_consumers",

@@ -47,8 +47,9 @@ STALL_CAUSES: tuple[Reason[str], ...] = (
     Reason(
         "commit_fails",
         "commit_fails",
-        "what arrives there is read, and the commits do not move",
+        "what arrives there is read and handled as before, and the commits do not move",
         (Operand("read_share", "of what arrives there", ">=", number=LESS),),
+        besides=lambda row: row.waits_inside is False,
     ),
     Reason(
         "tried_again",

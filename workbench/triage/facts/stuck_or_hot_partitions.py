@@ -7,7 +7,7 @@ from functools import cached_property
 
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.features.summary_schema import NOW
-from workbench.judgement_numbers import APART, BUSY, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
+from workbench.judgement_numbers import APART, BUSY, FAR, FEW_SAMPLES, FREEZES, LESS, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.offset_events import Events
 from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES
@@ -17,6 +17,7 @@ from workbench.triage.facts.unknown_numbers import (
     Number,
     above,
     all_of,
+    any_of,
     at_least,
     at_most,
     below,
@@ -122,6 +123,26 @@ class Partitions(Events):
     # Why partitions stand still.
 
     @fact
+    def waits_inside(self) -> Known:
+        """Whether most of what waits has been read, and a handler finishes clearly less of what arrives than before.
+
+        In a pipeline (Flink), the commit of what is read waits for all of its handlers. Of one that finishes less than what arrives,
+        while nothing shows what it did before, that is not known: it may come after a filter.
+        """
+        read = ratio(total(told(p, "ahead") for p in self.partitions), total(p.lag_messages for p in self.partitions))
+        arriving = self.arrival_per_second
+        found = any_of(
+            *(
+                first_known(
+                    below(p.rate_per_second, times(LESS, times(self.arrival_ratio, p.baseline_rate_per_second))),
+                    None if below(p.rate_per_second, times(LESS, arriving)) is True else False,
+                )
+                for p in self.processors
+            )
+        )
+        return all_of(at_least(read, LESS) is True, found)
+
+    @fact
     def read_share(self) -> Number:
         """What those that stand still go on to read, of what arrives in them; where clients tell their positions, of what waits."""
         still = self.still
@@ -147,8 +168,8 @@ class Partitions(Events):
 
     @cached_property
     def unread(self) -> list[PartitionFeatures]:
-        """What of these nobody reads: not what waits for its turn under a quota, or for its commit alone."""
-        return [] if self.at_quota or self.stall_cause == "commit_fails" else self.still
+        """What of these nobody reads: not what waits for its turn under a quota, for its handlers inside, or for its commit alone."""
+        return [] if self.at_quota or self.waits_inside is True or self.stall_cause == "commit_fails" else self.still
 
     @cached_property
     def tried_again(self) -> bool:

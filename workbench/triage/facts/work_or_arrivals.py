@@ -336,6 +336,18 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
         (_NEVER_WAITS, _OF_NEVER_WAITING),
     ),
     Reason("never_waits", True, "a thread hardly ever waits for records", (_NEVER_WAITS,)),
+    Reason(
+        "waits_inside",
+        True,
+        "most of what waits has been read, and a handler finishes clearly less of what arrives than before",
+        besides=lambda row: row.waits_inside is True,
+    ),
+    Reason(
+        "may_wait_inside",
+        None,
+        "most of what waits has been read, a handler finishes clearly less than arrives, and nothing shows what it did before",
+        besides=lambda row: row.waits_inside is None,
+    ),
     # What one answer brought may wait in the client, but its handlers have little to do.
     Reason("little_to_do", False, "its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
     Reason(
