@@ -342,12 +342,6 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
         "most of what waits has been read, and a handler finishes clearly less of what arrives than before",
         besides=lambda row: row.waits_inside is True,
     ),
-    Reason(
-        "may_wait_inside",
-        None,
-        "most of what waits has been read, a handler finishes clearly less than arrives, and nothing shows what it did before",
-        besides=lambda row: row.waits_inside is None,
-    ),
     # What one answer brought may wait in the client, but its handlers have little to do.
     Reason("little_to_do", False, "its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
     Reason(
@@ -364,6 +358,12 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
         besides=lambda row: row.held_from_outside,
     ),
     Reason("busier", True, "its handlers take nearly all of a thread's time, and more than before", (_IS_BUSY, _IS_UP)),
+    Reason(
+        "may_wait_inside",
+        None,
+        "most of what waits has been read, a handler finishes clearly less than arrives, and nothing shows what it did before",
+        besides=lambda row: row.waits_inside is None,
+    ),
     Reason(
         "waits",
         False,
