@@ -88,19 +88,6 @@ class Thresholds(Strict):
     all_slow_ratio: float = Field(
         default=1.5, gt=1, description="All are slow when the median processor takes this many times its baseline."
     )
-    cpu_stopped_share: float = Field(
-        default=0.25,
-        gt=0,
-        le=1,
-        description="A CPU limit that stops a process in this share of its periods slows it down (the alert CPUThrottlingHigh of"
-        " kubernetes-mixin has the same).",
-    )
-    gc_share: float = Field(
-        default=0.2,
-        gt=0,
-        le=1,
-        description="A process that collects garbage for this share of the time has too little memory.",
-    )
     idle_queue_ratio: float = Field(
         default=0.2,
         gt=0,

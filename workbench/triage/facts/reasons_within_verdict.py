@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from workbench.judgement_numbers import FAR, LESS, MOST, SEVERAL
+from workbench.judgement_numbers import FAR, LESS, MOST, PART, SEVERAL
 from workbench.triage.operand import Operand, Reason
 
 _AGAIN = f"records are tried again, {SEVERAL:g} times or more and {FAR:g} × as often as before"
@@ -89,7 +89,7 @@ PROCESS_CAUSES: tuple[Reason[str], ...] = (
         "cpu_limit",
         "its CPU limit stops the process far more often than before",
         (
-            Operand("cpu_stopped_share", "of the periods", ">=", setting="cpu_stopped_share"),
+            Operand("cpu_stopped_share", "of the periods", ">=", number=PART),
             Operand("cpu_stopped_share", "of the periods", ">=", number=FAR, of="cpu_stopped_before"),
         ),
     ),
@@ -98,7 +98,7 @@ PROCESS_CAUSES: tuple[Reason[str], ...] = (
         "garbage_collection",
         "its process collects garbage for far more of the time than before",
         (
-            Operand("gc_share", "of the time", ">=", setting="gc_share"),
+            Operand("gc_share", "of the time", ">=", number=PART),
             Operand("gc_share", "of the time", ">=", number=FAR, of="gc_share_before"),
         ),
     ),
