@@ -174,10 +174,10 @@ def _headline(row: Row) -> str:
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
-        who, has, their = ("A member hangs", "has", "its") if len(hung) == 1 else ("Members hang", "have", "their")
+        who, has, own = ("A member hangs", "has", "it owns") if len(hung) == 1 else ("Members hang", "have", "they own")
         if not ages:
-            return f"{who}: the statistics of {listed(hung)} no longer change, and {their} partitions are not read."
-        return f"{who}: {listed(hung)} {has} not polled for {duration(max(ages))}, so {their} partitions are not read."
+            return f"{who}: the statistics of {listed(hung)} no longer change, and what {own} is not read."
+        return f"{who}: {listed(hung)} {has} not polled for {duration(max(ages))}, so what {own} is not read."
     if hung and row.poll_age_seconds is None:
         return f"Consumer stopped: the members' statistics no longer change, and {_commits(row)}."
     if row.poll_age_seconds is not None and row.live_members:

@@ -9,11 +9,11 @@ from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.judgement_numbers import LESS, MORE, NEVER_EMPTY, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.causes.held_up_process import held_up_actions, held_up_words
 from workbench.triage.causes.slow_processor import handlers_work, no_comparison
 from workbench.triage.facts.reasons_within_verdict import PROCESS_CAUSES
 from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
+from workbench.triage.held_up_process import held_up_actions, held_up_words
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Conclude, Leaf, Measure, Node, leaves_open, no, yes

@@ -11,8 +11,8 @@ from workbench.humanize import times as multiple
 from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.causes.held_up_process import held_up_actions, held_up_words
 from workbench.triage.finding import Action, Scope
+from workbench.triage.held_up_process import held_up_actions, held_up_words
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Conclude, Leaf, Measure, Node, no, proves, yes
