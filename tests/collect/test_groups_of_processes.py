@@ -127,13 +127,13 @@ def test_messaging_metrics_of_two_processes_are_two_members() -> None:
 
 
 def test_an_instance_that_calls_itself_by_a_number_is_its_client() -> None:
-    """A parallel consumer that nobody has named; one that the settings map needs no client beside it."""
+    """A parallel consumer that nobody has named; one that the settings map, here by a pattern, needs no client beside it."""
     of_process = {"pcinstance": "0b1c-9", "pod": "pay-0"}
     series = [line(f"pc_user_function_processing_time_seconds_{end}", CALLS, **of_process) for end in ("count", "sum")]
     named = [({**labels, "pcinstance": "mail-1", "pod": "mail-0"}, values) for labels, values in series]
     waiting = line("pc_partition_incomplete_offsets", 0, topic="orders", partition="3", **of_process)
     rows = read(
-        {"c": "pay", "mail-1": "mail"}, *client("c", "pay-0", CALLS), *series, *named, waiting, of="parallel_consumer"
+        {"c": "pay", "mail-*": "mail"}, *client("c", "pay-0", CALLS), *series, *named, waiting, of="parallel_consumer"
     )
     assert whose(rows) == {("pay", "c"), ("mail", "mail-1 (mail-0)")}
     assert whose(rows, "fetch_queue_length") == {("pay", "c")}

@@ -169,7 +169,8 @@ class PrometheusSource:
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
-            found = _Found(*processes.threads(found.series, found.labels, self.members))
+            threads = pc.unique(found.series.names["member"]).to_pylist()
+            found = _Found(*processes.threads(found.series, found.labels, with_patterns(self.members, threads)))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}
