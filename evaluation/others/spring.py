@@ -22,7 +22,7 @@ Kind = Literal["record", "manual", "batch"]
 Errors = Literal["default", "backoff", "dlt", "retry_topic"]
 ClientIds = Literal["unset", "application", "pod"]
 
-PROFILES = [*LAG_PROFILES, "micrometer", "spring_listener"]
+PROFILES = [*LAG_PROFILES, "micrometer", "spring_listener", "processes"]
 _FOLDER = Path(__file__).with_name("java")
 _SOURCES = [_FOLDER / "LabHandler.java", _FOLDER / "LabSpring.java"]
 # Which module configures Kafka: Boot 4 has one of its own.

@@ -16,6 +16,7 @@ from workbench.lab.scenarios_outside_processors import RECORD_BYTES
 from workbench.triage.verdict_names import Verdict
 
 _KEYS = 4000
+_KEPT_MEGABYTES = 76  # of 128, of which Boot takes 30
 _SECONDS = 74.0  # processes of one name are told apart when they have been there together for a minute
 _CONTAINERS = 3  # of a listener with retry topics: its own, the retries', the letters'
 
@@ -131,6 +132,17 @@ def poison_skipped(draw: Draw, run_id: str) -> Scenario:
     return draw.scenario(_calm(draw), fault, Verdict.HEALTHY, run_id=run_id, keys=_KEYS)
 
 
+def garbage(draw: Draw, run_id: str) -> Scenario:
+    """Handlers keep more memory than before: the process stands still most of the time, to collect garbage."""
+    prepare(draw)
+    behaviour = Behaviour(process_seconds=times(draw, draw.random.uniform(0.45, 0.6)))
+    fault = behaving(kept_megabytes=_KEPT_MEGABYTES)
+    return draw.scenario(
+        behaviour, fault, Verdict.SLOW_PROCESSOR, run_id=run_id, scope={"cause": "garbage_collection"}, keys=_KEYS,
+        also=(Verdict.SLOW_DOWNSTREAM,),
+    )  # fmt: skip
+
+
 def poll_interval(draw: Draw, run_id: str) -> Scenario:
     """A record of one instance takes longer than max.poll.interval.ms: its consumers are put out again and again."""
     prepare(draw)
@@ -232,6 +244,7 @@ KINDS: dict[str, tuple[Make, str]] = {
     "poison_blocks": (poison_blocks, "a record that cannot be handled is tried every second, for ever"),
     "outage": (outage, "every record fails and is tried every second, for ever"),
     "poison_skipped": (poison_skipped, "one record fails, and is skipped: healthy"),
+    "garbage": (garbage, "handlers keep memory, and the process collects garbage most of the time"),
     "poll_interval": (poll_interval, "one instance needs longer than max.poll.interval.ms"),
     "crash_loop": (crash_loop, "one instance dies soon after each start"),
     "deployed": (deployed, "a rolling restart with much room: healthy"),

@@ -56,6 +56,11 @@ class Behaviour(BaseModel):
         default=[], description="Instances that have paused their partitions, and go on polling."
     )
     delay_seconds: dict[str, float] = Field(default={}, description="Event type to the delay of its events.")
+    kept_megabytes: int = Field(
+        default=0,
+        ge=0,
+        description="What an instance keeps in memory, while each record leaves two megabytes of garbage.",
+    )
     stall_members: list[str] = Field(default=[], description="Instances whose consumer thread stops polling ...")
     stall_seconds: float = Field(default=0.0, ge=0, description="... for this long ...")
     stall_pause_seconds: float = Field(default=1.0, ge=0, description="... and works for this long in between.")

@@ -42,7 +42,10 @@ import org.springframework.util.backoff.FixedBackOff;
 @EnableAutoConfiguration
 @Import({LabSpring.OneByOne.class, LabSpring.Manual.class, LabSpring.Batches.class})
 public class LabSpring {
+    private static final int MEGABYTE = 1 << 20;
     private static LabHandler handler;
+    private static byte[][] kept = {};
+    private static volatile byte[] garbage;
 
     private static void handle(ConsumerRecord<byte[], byte[]> record) {
         JsonNode now = handler.behaviour();
@@ -51,12 +54,23 @@ public class LabSpring {
         if (now.get("poison_fails").asBoolean() && record.headers().lastHeader("poison") != null) {
             throw new IllegalStateException("this record cannot be handled");
         }
+        litter(now.get("kept_megabytes").asInt());
         handler.work(type);
         JsonNode share = now.get("dead_share").get(type);
         // By the record, so that it fails again when it is tried again.
         if (share != null && new Random(record.offset() * 31 + record.partition()).nextDouble() < share.asDouble()) {
             throw new IllegalArgumentException("this record is given up");
         }
+    }
+
+    /** Little room is left beside what is kept, so that garbage is collected again and again. */
+    private static synchronized void litter(int megabytes) {
+        if (megabytes == 0) return;
+        if (kept.length != megabytes) {
+            kept = new byte[megabytes][];
+            for (int at = 0; at < megabytes; at++) kept[at] = new byte[MEGABYTE];
+        }
+        garbage = new byte[2 * MEGABYTE];
     }
 
     /** A listener that takes record by record. */
