@@ -15,6 +15,8 @@ from typing import Any
 
 import websocket
 
+from tests.system_packages import found_or_installed
+
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",  # it refuses to run as root otherwise; it only opens what these tests have made
@@ -37,12 +39,7 @@ def find_chromium() -> str:
     Raises:
         AssertionError: if there is none and none can be had: these tests are not skipped.
     """
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"check": False, "capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 600}
-        subprocess.run(["apt-get", "-qq", "update"], **quiet)  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "-qq", "install", "-y", "--no-install-recommends", "chromium"], **quiet)  # type: ignore[call-overload]
-        found = next(filter(None, map(shutil.which, _NAMES)), None)
+    found = found_or_installed(lambda: next(filter(None, map(shutil.which, _NAMES)), None), "chromium")
     assert found, "These tests need a Chromium: install the system's package `chromium`."
     return found
 

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.cli.running import PROGRAM
+from tests.system_packages import found_or_installed
 
 # Each gets the words as arguments, the last one being typed, and prints the candidates one a line.
 _BASH = """
@@ -40,11 +41,7 @@ def find_shell(name: str) -> str:
     Raises:
         AssertionError: if there is none and none can be had: these tests are not skipped.
     """
-    if shutil.which(name) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"check": False, "capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 600}
-        subprocess.run(["apt-get", "-qq", "update"], **quiet)  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "-qq", "install", "-y", "--no-install-recommends", name], **quiet)  # type: ignore[call-overload]
-    found = shutil.which(name)
+    found = found_or_installed(lambda: shutil.which(name), name)
     assert found, f"This test needs {name}: install the system's package `{name}`."
     return found
 
