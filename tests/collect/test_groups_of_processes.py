@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.collect.test_samples_from_prometheus import END, WINDOW, by_selector
@@ -254,7 +255,7 @@ def test_what_kafka_or_the_settings_say_of_a_client_counts_more_than_its_name() 
 def test_clients_that_kafka_does_not_list_are_known_by_a_pattern() -> None:
     """Who has crashed, or was put out of its group, is no member; a name that is written out, or listed, counts more."""
     known = {"pay-0": "pay", "pay-*": "pay", "p*": "mail", "pay-7f-x": "other"}
-    assert with_patterns(known, ["pay-0", "pay-1", "post", "pay-7f-x", "q", None]) == {
+    assert with_patterns(known, pa.chunked_array([["pay-0", "pay-1", "post", "pay-7f-x", "q", None]])) == {
         **known,
         "pay-1": "pay",
         "post": "mail",

@@ -165,16 +165,18 @@ class PrometheusSource:
         if profile.member_is == "client_id":
             clients = pc.unique(found.series.names["member"]).to_pylist()
             # Who is listed is no guess.
-            members = with_patterns({**named_by_client(clients, spelling.known["group"]), **members}, clients)
+            listed_first = {**named_by_client(clients, spelling.known["group"]), **members}
+            members = with_patterns(listed_first, found.series.names["member"])
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
-            threads = pc.unique(found.series.names["member"]).to_pylist()
-            found = _Found(*processes.threads(found.series, found.labels, with_patterns(self.members, threads)))
+            mapped = with_patterns(self.members, found.series.names["member"])
+            found = _Found(*processes.threads(found.series, found.labels, mapped))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}
-        whole = spelling.corrected(Wholes(profile).of(with_all_time(counted.series)), profile)
+        once = with_all_time(counted.series) if of_processes else counted.series
+        whole = spelling.corrected(Wholes(profile).of(once), profile)
         return with_groups(whole, profile, members, groups=groups)
 
     @property

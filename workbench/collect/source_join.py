@@ -46,13 +46,13 @@ def named_by_client(clients: Iterable[str | None], groups: Collection[str]) -> d
     return {it: found[1] for it, found in named.items() if found is not None and found[1] in groups}
 
 
-def with_patterns(members: Mapping[str, str], names: Iterable[str | None]) -> dict[str, str]:
+def with_patterns(members: Mapping[str, str], names: pa.ChunkedArray) -> dict[str, str]:
     """Members by name, and those of these names that are none of them by the first pattern (`payments-*`) that they fit.
 
     Pods have other names after each deploy, and Kafka lists none that has crashed, or was put out of its group.
     """
     patterns = [(pattern, group) for pattern, group in members.items() if "*" in pattern]
-    new = {*names} - {None, *members} if patterns else ()
+    new = {*pc.unique(names).to_pylist()} - {None, *members} if patterns else ()
     fit = {it: next((group for pattern, group in patterns if fnmatchcase(it, pattern)), None) for it in new if it}
     return {**members, **{it: group for it, group in fit.items() if group is not None}}
 
@@ -76,7 +76,7 @@ def with_groups(
         series = _without_second_names(series)
     if profile.member_is == "member" or not len(series):
         return _of_groups(series, groups) if "group" in profile.carried else series
-    members = with_patterns(members, pc.unique(series.names["member"]).to_pylist())
+    members = with_patterns(members, series.names["member"])
     series = with_restoring(series, members)
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))

@@ -10,14 +10,16 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 
 
 def held_up_words(row: Row) -> str:
-    """What holds the process up, after a colon or a comma; empty where nothing is known to."""
+    """The end of a sentence about slow handlers: what holds their process up; empty where nothing is known to."""
     match row.held_up_by:
         case "cpu_limit":
             was = percent(row.cpu_stopped_before)
-            return f"the CPU limit stops the process in {percent(row.cpu_stopped_share)} of its periods, was {was}"
+            return (
+                f", and the CPU limit stops the process in {percent(row.cpu_stopped_share)} of its periods, was {was}"
+            )
         case "garbage_collection":
             was = percent(row.gc_share_before)
-            return f"the process collects garbage for {percent(row.gc_share)} of the time, was {was}"
+            return f", and the process collects garbage for {percent(row.gc_share)} of the time, was {was}"
         case _:
             return ""
 

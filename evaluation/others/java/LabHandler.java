@@ -11,6 +11,8 @@ import java.nio.file.StandardCopyOption;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
 
 /** What the lab's Kafka Streams application and its sink share: how long a record takes, by a file that is read again, and a page. */
 public final class LabHandler {
@@ -58,6 +60,20 @@ public final class LabHandler {
                 return;
             }
         }
+    }
+
+    /** The event type of a record; empty if it has none. */
+    static String type(Headers headers) {
+        Header kind = headers.lastHeader("event_type");
+        return kind == null ? "" : new String(kind.value(), StandardCharsets.UTF_8);
+    }
+
+    /** Takes as long as a record of its type takes now; fails with one that cannot be handled. */
+    void handle(Headers headers) {
+        if (behaviour.get("poison_fails").asBoolean() && headers.lastHeader("poison") != null) {
+            throw new IllegalStateException("this record cannot be handled");
+        }
+        work(type(headers));
     }
 
     /** Takes as long as a record of this type takes now. */

@@ -5,7 +5,6 @@ import io.confluent.parallelconsumer.ParallelStreamProcessor;
 import io.micrometer.core.instrument.binder.kafka.KafkaClientMetrics;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -13,9 +12,7 @@ import java.util.Properties;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Confluent's Parallel Consumer with Micrometer: its own meters, and those of its Kafka client. A record that fails is tried again. */
@@ -37,16 +34,6 @@ public final class LabParallel {
             long brief = unit.toMillis(period) / 15;
             return super.scheduleAtFixedRate(task, brief, brief, TimeUnit.MILLISECONDS);
         }
-    }
-
-    private static void handle(ConsumerRecord<byte[], byte[]> record) {
-        JsonNode now = handler.behaviour();
-        Header kind = record.headers().lastHeader("event_type");
-        String type = kind == null ? "" : new String(kind.value(), StandardCharsets.UTF_8);
-        if (now.get("poison_fails").asBoolean() && record.headers().lastHeader("poison") != null) {
-            throw new IllegalStateException("this record cannot be handled");
-        }
-        handler.work(type);
     }
 
     public static void main(String[] args) throws Exception {
@@ -75,7 +62,7 @@ public final class LabParallel {
         if (!handler.text("instance_tag").isEmpty()) options.pcInstanceTag(handler.text("instance_tag"));
         ParallelStreamProcessor<byte[], byte[]> processor = ParallelStreamProcessor.createEosStreamProcessor(options.build());
         processor.subscribe(List.of(handler.text("topic")));
-        processor.poll(context -> handle(context.getSingleConsumerRecord()));
+        processor.poll(context -> handler.handle(context.getSingleConsumerRecord().headers()));
         Runtime.getRuntime().addShutdownHook(new Thread(() -> processor.closeDontDrainFirst(Duration.ofSeconds(4))));
         handler.announce(registry::scrape);
         boolean paused = false;

@@ -1,6 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.HashMap;
@@ -9,7 +8,6 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ScheduledFuture;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.common.header.Header;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.ApplicationRunner;
@@ -49,14 +47,9 @@ public class LabSpring {
 
     private static void handle(ConsumerRecord<byte[], byte[]> record) {
         JsonNode now = handler.behaviour();
-        Header kind = record.headers().lastHeader("event_type");
-        String type = kind == null ? "" : new String(kind.value(), StandardCharsets.UTF_8);
-        if (now.get("poison_fails").asBoolean() && record.headers().lastHeader("poison") != null) {
-            throw new IllegalStateException("this record cannot be handled");
-        }
         litter(now.get("kept_megabytes").asInt());
-        handler.work(type);
-        JsonNode share = now.get("dead_share").get(type);
+        handler.handle(record.headers());
+        JsonNode share = now.get("dead_share").get(LabHandler.type(record.headers()));
         // By the record, so that it fails again when it is tried again.
         if (share != null && new Random(record.offset() * 31 + record.partition()).nextDouble() < share.asDouble()) {
             throw new IllegalArgumentException("this record is given up");

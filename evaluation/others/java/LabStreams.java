@@ -1,10 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -33,8 +31,7 @@ public final class LabStreams {
         ProcessorSupplier<byte[], byte[], Void, Void> work = () -> new Processor<>() {
             @Override
             public void process(Record<byte[], byte[]> record) {
-                Header kind = record.headers().lastHeader("event_type");
-                handler.work(kind == null ? "" : new String(kind.value(), StandardCharsets.UTF_8));
+                handler.work(LabHandler.type(record.headers()));
             }
         };
         StreamsBuilder builder = new StreamsBuilder();

@@ -130,8 +130,8 @@ def _headline(row: Row) -> str:
         return f"{whose} handlers of {_names(row)} take {ratio}, for the same processors."
     factor, held_up = multiple(row.median_slow_down), held_up_words(row)
     if row.known_count == 1:
-        return f"The handler is slow: it takes {factor} its baseline{f', and {held_up}' if held_up else ''}."
-    why = f", and {held_up}" if held_up else ", which points to a shared dependency"
+        return f"The handler is slow: it takes {factor} its baseline{held_up}."
+    why = held_up or ", which points to a shared dependency"
     return f"Processors are slow: half of them take at least {factor} their baseline{why}."
 
 

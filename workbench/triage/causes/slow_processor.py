@@ -109,8 +109,8 @@ def _headline(row: Row) -> str:
                 " time or more, and most of all the time; the data show no good time to compare with."
             )
         if len(row.processors) == 1:
-            why = f", and {held_up_words(row)}" if row.held_up_by else ""
-            return f"The handler is slow: it takes {duration(took)}, {multiple(it.slow_down)} its own baseline{why}."
+            times_slower = f"{multiple(it.slow_down)} its own baseline"
+            return f"The handler is slow: it takes {duration(took)}, {times_slower}{held_up_words(row)}."
         against = f" and {multiple(took / peers)} its peers" if peers and took is not None else ""
         return (
             f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "

@@ -129,7 +129,6 @@ class Partitions(Events):
         In a pipeline (Flink), the commit of what is read waits for all of its handlers. Of one that finishes less than what arrives,
         while nothing shows what it did before, that is not known: it may come after a filter.
         """
-        read = ratio(total(told(p, "ahead") for p in self.partitions), total(p.lag_messages for p in self.partitions))
         arriving = self.arrival_per_second
         found = any_of(
             *(
@@ -140,13 +139,13 @@ class Partitions(Events):
                 for p in self.processors
             )
         )
-        return all_of(at_least(read, LESS) is True, found)
+        return all_of(at_least(_read_of_what_waits(self.partitions), LESS) is True, found)
 
     @fact
     def read_share(self) -> Number:
         """What those that stand still go on to read, of what arrives in them; where clients tell their positions, of what waits."""
         still = self.still
-        by_position = ratio(total(told(p, "ahead") for p in still), total(p.lag_messages for p in still))
+        by_position = _read_of_what_waits(still)
         if by_position is not None:
             return by_position
         theirs = ratio(total(p.enqueue_count for p in still), self._arrived_meanwhile(still))
@@ -287,6 +286,11 @@ class Partitions(Events):
 
         stands = self.frozen_partitions or self.standing_partitions
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
+
+
+def _read_of_what_waits(parts: Sequence[PartitionFeatures]) -> Number:
+    """What clients have read behind the commits, of all that waits there; None where no client tells its position."""
+    return ratio(total(told(p, "ahead") for p in parts), total(p.lag_messages for p in parts))
 
 
 def _is_blocked(p: PartitionFeatures) -> Known:
