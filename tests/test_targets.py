@@ -32,6 +32,7 @@ case "${!#}" in
     printf '  "%s": true,\\n' $tests >"$cache/lastfailed"
     [ "${!#}" = died ] && exit 2 || exit 1 ;;
   long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; touch "$ROOM/hears"; while :; do sleep 0.05; done ;;
+  stubborn) trap '' INT TERM; touch "$ROOM/hears"; while :; do sleep 0.05; done ;;
   meets*) for _ in {1..400}; do [ -e "$ROOM/meets-1" ] && [ -e "$ROOM/meets-2" ] && exit; sleep 0.05; done; exit 1 ;;
 esac
 """
@@ -201,6 +202,16 @@ def test_parts_that_do_not_hear_ctrl_c_are_ended_too(room: Path, side_by_side: B
     run.communicate(timeout=60)
     assert run.returncode == 130
     wait_for(lambda: not psutil.pid_exists(int((room / "long").read_text())))
+
+
+def test_parts_that_hear_neither_are_ended_by_force(room: Path, side_by_side: Begin) -> None:
+    """The run is over when they are, not when the shell that began them is: else they would go on without it."""
+    run = side_by_side("stubborn", patience_seconds=0.3)
+    wait_for((room / "hears").exists)
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert not psutil.pid_exists(int((room / "stubborn").read_text()))
 
 
 def test_a_part_that_hangs_is_ended_and_everything_is_shown(room: Path, side_by_side: Begin) -> None:
