@@ -32,6 +32,16 @@ def test_a_fetch_queue_is_its_owners_and_counts_once(spark: Any) -> None:
     assert row.fetched_low == 400.0
 
 
+def test_a_client_with_one_number_for_all_of_its_partitions_tells_what_waits(spark: Any) -> None:
+    """Clients in Go and Node count what they have buffered, and not of which partition: it always waits, or it does not."""
+    story = lagging(Story(group="g", topic="t", partitions=4, members=2)).people()
+    for number, length in enumerate((400.0, 30.0)):
+        story.add("fetch_queue_length", length, group="g", member=f"m-{number}")
+    [row] = rows_of(spark, [story]).values()
+    assert row.fetch_queue_mean == 430.0 and row.fetched_low == 400.0
+    assert row.own_work is True and row.reasons["queue_backed_up"] == "fetched_wait"
+
+
 def _by_its_clients(lag: Shape, *, poll_age: Shape = 0.1, paused: float | None = None) -> Story:
     """A Java client's own lag and polls, without a lag exporter."""
     story = Story(group="g", topic="t", partitions=2, members=2, source="jmx_exporter")

@@ -154,7 +154,11 @@ def _table(rows: _Rows, edges: IntArray) -> pa.Table:
     numbers = _numbers(rows, valid, run_of_row, edges)
     gauge, nothing = ~rows.counters, np.full(runs, np.nan)
     representative = pa.array(rows.starts)
-    memberless = _is_in(rows.columns["signal"], MEMBERLESS)[rows.starts]
+    # What a client tells of all its partitions together stays its own.
+    whole = _is_in(rows.columns["signal"], EACH_MEMBERS) & rows.columns["partition"].is_null().to_numpy(
+        zero_copy_only=False
+    )
+    memberless = (_is_in(rows.columns["signal"], MEMBERLESS) & ~whole)[rows.starts]
     built: dict[str, pa.Array] = {}
     for name in _KEYS:
         column = rows.columns[name].take(representative)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.features.lag_features import FETCHED
 from workbench.features.summary_schema import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.judgement_numbers import FEW_SAMPLES
 from workbench.signals import GROUP_STATES
@@ -86,6 +87,7 @@ MEMBER_FEATURES = {
     "poll_idle": of("max", "mean", "poll_idle"),
     "worked_ago_seconds": f"-{of('max', 'last', STORY, stat='member_worked')}",
     "against_peers": of("max", "last", STORY, stat="member_against_peers"),
+    **FETCHED,  # of a client that tells one number for all of its partitions
     # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
     f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",

@@ -12,6 +12,11 @@ _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "tim
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 _LOCAL = "local_start_offset"
 
+# Messages that were fetched and wait in a client.
+FETCHED = {
+    "fetch_queue_mean": of("max", "mean", "fetch_queue_length"),
+    "fetch_queue_recent_low": of("max", "recent_lowest", "fetch_queue_length"),
+}
 # `features.subscription_measurements.PartitionFeatures` and what it is made of, over the window unless noted; `gap_quarters`
 # are the longest times between two changes of the commit in each quarter of the baseline.
 PARTITION_FEATURES = {
@@ -54,9 +59,7 @@ PARTITION_FEATURES = {
     "time_lag_told_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='estimate')}",
     "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
     "assigned": of("max", "last", "assigned"),
-    # Of the member that has most of it.
-    "fetch_queue_mean": of("max", "mean", "fetch_queue_length"),
-    "fetch_queue_recent_low": of("max", "recent_lowest", "fetch_queue_length"),
+    **FETCHED,  # of the member that has most of it
     "enqueue_sum": of("sum", "increase", _ENQUEUE, stat="sum"),
     "enqueue_count": of("sum", "increase", _ENQUEUE, stat="count"),
     "enqueue_baseline_sum": of("sum", "increase", _ENQUEUE, stat="sum", baseline=True),

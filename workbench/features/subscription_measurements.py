@@ -90,6 +90,7 @@ class MemberFeatures:
         stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
         against_peers: time that its handlers take for a record since the group is late, as a multiple of what the other members take
         for those of the same processors.
+        fetch_queue_recent_low: fetched messages that wait in it at least, if it tells one number for all of its partitions.
     """
 
     member: str
@@ -115,6 +116,7 @@ class MemberFeatures:
     worked_ago_seconds: float | None
     stats_stand: bool | None
     against_peers: float | None
+    fetch_queue_recent_low: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

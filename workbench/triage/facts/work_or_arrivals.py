@@ -198,8 +198,9 @@ class WorkFacts(MeasuredSubscription):
 
     @fact
     def fetched_low(self) -> Number:
-        """The lowest number of fetched messages that wait in the client, of the partition with most."""
-        return most(*(p.fetch_queue_recent_low for p in self.partitions))
+        """The lowest number of fetched messages that wait in the client, of the partition, or the whole client, with most."""
+        clients = (it for it in self.members if it.live)
+        return most(*(it.fetch_queue_recent_low for it in (*self.partitions, *clients)))
 
     @fact
     def quota_share(self) -> Number:
