@@ -163,6 +163,24 @@ def test_a_member_is_compared_with_its_peers_at_the_same_processors() -> None:
     assert found == pytest.approx({"slow": 3.0, "usual": 0.5, "other": 0.5})
 
 
+def test_a_member_that_tells_means_is_compared_as_one_that_tells_sums() -> None:
+    """The mean time of a call, the records that one takes, and a count of records (Flink's busy time: of a second of them)."""
+    labels = {"group": "g", "topic": "orders", "processor": "sink"}
+    stories = []
+    for member, busy, rate in (("hot", 1.0, 20.0), ("cool", 0.1, 4.0)):
+        story = Story().add("process_time", busy, stat="mean", member=member, **labels)
+        story.add("process_time", rate, stat="batch", member=member, **labels)
+        stories.append(
+            story.add("process_time", (rate * (TIMES - TIMES[0])).tolist(), stat="count", member=member, **labels)
+        )
+    members = members_of(concat([it.samples() for it in stories]).sort_by(ORDER), WINDOW, {("test", "g")})[
+        "test", "g", "orders"
+    ]
+    compare(members, -60.0)
+    assert {name: it.busy for name, it in members.items()} == pytest.approx({"hot": 1.0, "cool": 0.1})
+    assert {name: it.against_peers for name, it in members.items()} == pytest.approx({"hot": 2.0, "cool": 0.5})
+
+
 def test_a_member_without_peers_is_not_compared() -> None:
     """Nor is one whose times are not measured."""
     members = members_of(concat([handling("one", a=0.3).samples()]).sort_by(ORDER), WINDOW, {("test", "g")})

@@ -43,6 +43,8 @@ WITHOUT_A_CASE = frozenset(
         "lagging.batch_unknown",
         "lagging.client_hangs",
         "lagging.short",
+        "one_queue.busy_member",
+        "queue_backed_up.few_busy",
         "queue_backed_up.inside",
         "queue_backed_up.may_wait_inside",
         "queue_backed_up.no_queue",

@@ -26,8 +26,11 @@ from tests.triage.test_jobs_that_read_on import (
 from workbench.collect.source_join import with_derived
 from workbench.samples import SampleBatch
 from workbench.thresholds import Thresholds
+from workbench.triage.action_subject import Subject
+from workbench.triage.outcome_checks import all_hold
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict_names import Verdict
+from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
 
@@ -38,7 +41,10 @@ STARTED = float(WINDOW.baseline_start.timestamp())
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is measured of one; by default it is well. `seen` are the samples in which its subtasks tell of themselves."""
+    """What is measured of one; by default it is well. `seen` are the samples in which its subtasks tell of themselves.
+
+    `less` is how many times less the last subtask's sink has to do than the others'.
+    """
 
     read: np.ndarray = field(default_factory=lambda: READ)
     committed: np.ndarray = field(default_factory=lambda: COMMITTED)
@@ -47,6 +53,7 @@ class Job:
     busy: np.ndarray = field(default_factory=lambda: np.full(len(AT), 0.3))
     idle: np.ndarray = field(default_factory=lambda: np.full(len(AT), 0.9))
     seen: np.ndarray = field(default_factory=lambda: np.full(len(AT), True))
+    less: np.ndarray = field(default_factory=lambda: np.ones(len(AT)))
 
 
 SLOWER = np.where(BAD, standing(END) + (AT - BEGAN) * 0.5 * RATE, READ)
@@ -61,6 +68,9 @@ JOBS = {
     ),
     "waits inside": Job(
         committed=STANDS, handled=np.where(BAD, EACH / 2, EACH), busy=np.where(BAD, 1.0, 0.3),
+    ),
+    "uneven keys": Job(
+        committed=STANDS, handled=np.where(BAD, 0.8 * EACH, EACH), busy=np.where(BAD, 1.0, 0.8), less=np.where(BAD, 20.0, 1.0),
     ),
     "checkpoints fail": Job(committed=STANDS),
     "slower": Job(
@@ -94,8 +104,10 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
             for signal, values in told.items():
                 batch.add(signal, labels, stamps[job.seen], values[job.seen])
             sink = {**labels, "processor": "sink"}
-            count = np.cumsum(job.handled) * float(np.diff(AT)[0])
-            for stat, values in (("mean", job.busy), ("batch", job.handled), ("count", count)):
+            less = job.less if subtask == SUBTASKS - 1 else 1.0
+            handled = job.handled / less
+            count = np.cumsum(handled) * float(np.diff(AT)[0])
+            for stat, values in (("mean", job.busy / less), ("batch", handled), ("count", count)):
                 batch.add("process_time", sink, stamps[job.seen], values[job.seen], stat=stat)
     return rows_of(spark, with_derived(batch.to_series()).to_samples(), thresholds=Thresholds(), window=WINDOW)
 
@@ -124,6 +136,20 @@ def test_what_waits_inside_for_its_handlers_has_no_failing_commits(rows: dict[st
     row = rows["waits inside"]
     assert row.waits_inside is True and row.own_work is True and row.stall_cause is None
     assert row.verdict is Verdict.SLOW_PROCESSOR, (row.verdict, row.reasons)
+
+
+def test_one_busy_subtask_beside_idle_ones_has_a_hot_key(rows: dict[str, SubscriptionFeatures]) -> None:
+    """What a pipeline has read of every partition waits for one of its members: no partition has more, and no handler is slower."""
+    row = rows["uneven keys"]
+    assert row.verdict is Verdict.HOT_KEY, (row.verdict, row.reasons)
+    assert row.hot_members == ("uneven keys-0",)
+    assert not any(it.hot_members for name, it in rows.items() if name != "uneven keys")
+    leaf = leaf_of(Verdict.HOT_KEY)
+    assert leaf.scope(row).members == ("uneven keys-0",)
+    assert "(uneven keys-0) busy all the time next to idle ones" in leaf.headline(row)
+    actions = leaf.actions(Subject("test", "g", "t"), row)
+    assert "keeps uneven keys-0 busy" in actions[0].title and actions[1].kind == "spread_keys"
+    assert all_hold(actions[1].checks, row) is Answer.NO
 
 
 def test_commits_that_stand_while_all_is_handled_fail(rows: dict[str, SubscriptionFeatures]) -> None:

@@ -87,6 +87,7 @@ MEMBER_FEATURES = {
     "poll_idle": of("max", "mean", "poll_idle"),
     "worked_ago_seconds": f"-{of('max', 'last', STORY, stat='member_worked')}",
     "against_peers": of("max", "last", STORY, stat="member_against_peers"),
+    "busy": of("max", "last", STORY, stat="member_busy"),
     **FETCHED,  # of a client that tells one number for all of its partitions
     # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"

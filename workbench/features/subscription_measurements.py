@@ -90,6 +90,7 @@ class MemberFeatures:
         stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
         against_peers: time that its handlers take for a record since the group is late, as a multiple of what the other members take
         for those of the same processors.
+        busy: share of its time that its handlers take for records of its busiest processor, since the group is late.
         fetch_queue_recent_low: fetched messages that wait in it at least, if it tells one number for all of its partitions.
     """
 
@@ -116,6 +117,7 @@ class MemberFeatures:
     worked_ago_seconds: float | None
     stats_stand: bool | None
     against_peers: float | None
+    busy: float | None
     fetch_queue_recent_low: float | None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ class MemberStory:
         records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
         against_peers: time that its handlers take for a record, as a multiple of what the other members take for those of the same
             processors; None if nobody else has them.
+        busy: share of its time that its handlers take for records of its busiest processor.
     """
 
     worked: float | None
@@ -41,6 +43,7 @@ class MemberStory:
     records: dict[str, list[Track]] = field(default_factory=dict)
     seconds: dict[str, list[Track]] = field(default_factory=dict)
     against_peers: float | None = None
+    busy: float | None = None
 
 
 def members_of(
@@ -70,11 +73,31 @@ def members_of(
         known.worked = max([*changed[-1:], *([] if known.worked is None else [known.worked])], default=None)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
         known.records.setdefault(label["processor"], []).append(Track(at, grown(line.value)))
-    for label, line in counters_of(samples, window, groups, "sum"):
+    summed = ((it, Track(line.at, grown(line.value))) for it, line in counters_of(samples, window, groups, "sum"))
+    for label, line in (*summed, *_told_seconds(samples, window, groups)):
         story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
         if story is not None:
-            story.seconds.setdefault(label["processor"], []).append(Track(line.at, grown(line.value)))
+            story.seconds.setdefault(label["processor"], []).append(line)
     return found
+
+
+def _told_seconds(
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+) -> Iterator[tuple[Mapping[str, Any], Track]]:
+    """Seconds that handlers have taken, of clients that tell a mean (of a call with a batch of records) beside a count of records."""
+    of = {
+        stat: {tuple(it.values()): line for it, line in counters_of(samples, window, groups, stat)}
+        for stat in ("batch", "count")
+    }
+    for label, mean in counters_of(samples, window, groups, "mean"):
+        whose = tuple(label.values())
+        if (counted := of["count"].get(whose)) is None or len(counted) < 2:
+            continue
+        batch = of["batch"].get(whose)
+        records = np.diff(np.interp(mean.at, counted.at, grown(counted.value)))
+        each = 1.0 if batch is None else np.interp(mean.at, batch.at, batch.value)[1:]
+        took = np.divide(records * mean.value[1:], each, out=np.zeros(len(records)), where=each > 0)
+        yield label, Track(mean.at, np.append(0.0, np.cumsum(took)))
 
 
 def _since(lines: Sequence[Track], since: float) -> float:
@@ -82,7 +105,7 @@ def _since(lines: Sequence[Track], since: float) -> float:
 
 
 def compare(members: Mapping[str, MemberStory], since: float) -> None:
-    """Note how long the handlers of each member have taken for a record since a time, as a multiple of its peers'."""
+    """Note how busy the handlers of each member are since a time, and how long they take for a record, as a multiple of its peers'."""
     work = {
         name: {
             processor: (_since(lines, since), _since(it.seconds[processor], since))
@@ -100,6 +123,8 @@ def compare(members: Mapping[str, MemberStory], since: float) -> None:
                 took += seconds
                 peers_take += records * sum(spent for _, spent in others) / handled
         members[name].against_peers = took / peers_take if peers_take > 0 else None
+        if mine and members[name].last > since:
+            members[name].busy = max(seconds for _, seconds in mine.values()) / (members[name].last - since)
 
 
 def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:

@@ -1,9 +1,9 @@
-"""One queue is full while its siblings are idle: the keys are uneven."""
+"""One queue is full while its siblings are idle, or one member of a pipeline is busy while the others are not: the keys are uneven."""
 
 from __future__ import annotations
 
-from workbench.humanize import percent, plural, printable
-from workbench.judgement_numbers import MOST
+from workbench.humanize import listed, percent, plural, printable
+from workbench.judgement_numbers import BUSY, MOST
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
@@ -14,9 +14,16 @@ from workbench.triage.verdict_names import Verdict
 
 
 def _words(row: Row) -> str:
+    if row.hot_members:
+        return f"{_members(row)}, {len(row.members)} in all"
     if row.hot_queue_count is None:
         return "no queues are measured"
     return f"{plural(row.hot_queue_count, 'full queue')} next to idle ones, {row.full_queue_count} full in all"
+
+
+def _members(row: Row) -> str:
+    who = plural(len(row.hot_members), "member")
+    return f"{who} ({listed([printable(it) for it in row.hot_members])}) busy all the time next to idle ones"
 
 
 QUESTION = Node(
@@ -24,6 +31,11 @@ QUESTION = Node(
     question="Is one queue full while the others are idle (uneven keys)?",
     short="one queue full?",
     rules=(
+        yes(
+            "busy_member",
+            "few members are busy all the time beside idle ones, and what waits has been read, of every partition",
+            lambda row: row.hot_members,
+        ),
         no("queueless", "it has no queues of its own", lambda row: row.queueless),
         # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
         yes(
@@ -51,12 +63,16 @@ QUESTION = Node(
 
 
 def _headline(row: Row) -> str:
+    if row.hot_members:
+        return f"Hot key: {_members(row)}."
     number, name = len(row.hot_queues), row.hot_queues[0].processor
     return f"Hot key: {plural(number, 'queue')} of “{printable(name)}” full while the others are idle."
 
 
 def _scope(row: Row) -> Scope:
     hot = row.hot_queues
+    if not hot:
+        return Scope(members=row.hot_members)
     return Scope(
         processors=tuple(sorted({queue.processor for queue in hot if queue.processor is not None})),
         queues=tuple(f"{queue.member}/{queue.processor}/{queue.queue}" for queue in hot),
@@ -65,21 +81,32 @@ def _scope(row: Row) -> Scope:
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    queue = row.hot_queues[0]
-    name = queue.processor or ""
     worst = max(row.partitions, key=lambda p: p.lag_messages or 0)
-    even = Check("queues", "<", row.limits.queue_fill_ratio, field="fill", items=(name,))
+    where = {"partition": worst.partition}
+    if row.hot_members:
+        filled = f"keeps {listed([printable(name) for name in row.hot_members])} busy"
+        even = Check("members", "<", BUSY, field="busy", items=row.hot_members)
+        verify, also = (
+            f"its handlers take less than {percent(BUSY)} of its time",
+            " (and sum up in two steps: by salt, then by key)",
+        )
+    else:
+        queue, full = row.hot_queues[0], row.limits.queue_fill_ratio
+        name, also = queue.processor or "", ""
+        filled = f"fills queue {printable(queue.queue)} of {printable(name)}"
+        even, where = Check("queues", "<", full, field="fill", items=(name,)), {"processor": name, **where}
+        verify = f"the queue is less than {percent(full)} full"
     return [
         Action(
-            title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and its producer",
+            title=f"Find the key that {filled}, and its producer",
             command=it.tools.commonest_keys(it.topic, worst.partition),
             verify="you know the key, and whether its events must stay in order",
         ),
         Action(
-            title="If the order of its events does not matter, append a salt to the key; otherwise slow down its producer",
-            verify=f"the queue is less than {percent(row.limits.queue_fill_ratio)} full",
+            title=f"If the order of its events does not matter, append a salt to the key{also}; otherwise slow down its producer",
+            verify=verify,
             kind="spread_keys",
-            parameters={"processor": name, "partition": worst.partition},
+            parameters=where,
             checks=(even,),
         ),
     ]

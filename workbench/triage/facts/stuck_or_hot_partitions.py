@@ -139,7 +139,12 @@ class Partitions(Events):
                 for p in self.processors
             )
         )
-        return all_of(at_least(_read_of_what_waits(self.partitions), LESS) is True, found)
+        return all_of(self.has_read_ahead, found)
+
+    @fact
+    def has_read_ahead(self) -> bool:
+        """Whether most of what waits has been read."""
+        return at_least(_read_of_what_waits(self.partitions), LESS) is True
 
     @fact
     def read_share(self) -> Number:

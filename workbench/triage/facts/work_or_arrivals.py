@@ -338,6 +338,13 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
     ),
     Reason("never_waits", True, "a thread hardly ever waits for records", (_NEVER_WAITS,)),
     Reason(
+        "few_busy",
+        True,
+        "what waits has been read, and the handlers of few members take nearly all of a thread's time, while those of most others have"
+        " little to do",
+        besides=lambda row: bool(row.hot_members),
+    ),
+    Reason(
         "waits_inside",
         True,
         "most of what waits has been read, and a handler finishes clearly less of what arrives than before",
