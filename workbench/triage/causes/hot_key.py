@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from workbench.humanize import listed, percent, plural, printable
 from workbench.judgement_numbers import BUSY, MOST
 from workbench.triage.action_subject import Subject
@@ -82,7 +84,7 @@ def _scope(row: Row) -> Scope:
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     worst = max(row.partitions, key=lambda p: p.lag_messages or 0)
-    where = {"partition": worst.partition}
+    where: dict[str, Any] = {"partition": worst.partition}
     if row.hot_members:
         filled = f"keeps {listed([printable(name) for name in row.hot_members])} busy"
         even = Check("members", "<", BUSY, field="busy", items=row.hot_members)

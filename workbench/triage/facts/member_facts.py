@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from workbench.features.subscription_measurements import MemberFeatures
-from workbench.judgement_numbers import APART, LESS, PART, SEVERAL, STABLE_STATE
+from workbench.judgement_numbers import APART, BUSY, LESS, PART, SEVERAL, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
@@ -42,6 +42,18 @@ class Members(Partitions):
             return it.live and others and long is True
 
         return tuple(it.member for it in self.members if is_idle(it))
+
+    @fact
+    def hot_members(self) -> tuple[str, ...]:
+        """Those whose handlers are busy all the time, while most others' hardly are: half of all at most.
+
+        Only of a pipeline, which divides by key what it has read: else whoever has the partitions that get more is busy.
+        """
+        told = [(it.member, it.busy) for it in self.members if it.live and it.busy is not None]
+        hot = tuple(member for member, busy in told if busy >= BUSY)
+        idle = sum(1 for _, busy in told if busy <= PART)
+        uneven = hot and 2 * len(hot) <= len(told) and 2 * idle > len(told) - len(hot)
+        return hot if uneven and self.queueless and self.has_read_ahead and not self.few_are_behind else ()
 
     @fact
     def rejoining(self) -> Known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.features.subscription_measurements import ProcessorFeatures, QueueFeatures
-from workbench.judgement_numbers import BUSY, MORE, MOST, PART, TENTH
+from workbench.judgement_numbers import MORE, MOST, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.lag_facts import Lag
 from workbench.triage.facts.reasons_within_verdict import PROCESS_CAUSES
@@ -170,18 +170,6 @@ class ProcessorFacts(Lag):
     def slowest_member_ratio(self) -> Number:
         """Time that the slowest member's handlers take, as a multiple of its peers'."""
         return most(*(it.against_peers for it in self.members if it.live))
-
-    @fact
-    def hot_members(self) -> tuple[str, ...]:
-        """Those whose handlers are busy all the time, while most others' hardly are: half of all at most.
-
-        Only of a pipeline, which divides by key what it has read: else whoever has the partitions that get more is busy.
-        """
-        told = [(it.member, it.busy) for it in self.members if it.live and it.busy is not None]
-        hot = tuple(member for member, busy in told if busy >= BUSY)
-        idle = sum(1 for _, busy in told if busy <= PART)
-        uneven = hot and 2 * len(hot) <= len(told) and 2 * idle > len(told) - len(hot)
-        return hot if uneven and self.queueless and self.has_read_ahead and not self.few_are_behind else ()
 
     @fact
     def slowest_seconds(self) -> Number:

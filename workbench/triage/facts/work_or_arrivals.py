@@ -199,8 +199,8 @@ class WorkFacts(MeasuredSubscription):
     @fact
     def fetched_low(self) -> Number:
         """The lowest number of fetched messages that wait in the client, of the partition, or the whole client, with most."""
-        clients = (it for it in self.members if it.live)
-        return most(*(it.fetch_queue_recent_low for it in (*self.partitions, *clients)))
+        of_clients = (it.fetch_queue_recent_low for it in self.members if it.live)
+        return most(*(p.fetch_queue_recent_low for p in self.partitions), *of_clients)
 
     @fact
     def quota_share(self) -> Number:
