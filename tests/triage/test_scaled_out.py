@@ -323,6 +323,17 @@ def test_who_catches_up_each_time_has_enough_members(
     assert too_few(late=late, draining=draining, comes_again=times) is answer
 
 
+@pytest.mark.parametrize(
+    ("works_on", "as_before", "answer"),
+    [(True, True, Answer.YES), (True, False, Answer.CANNOT_TELL), (False, True, Answer.CANNOT_TELL)],
+)
+def test_who_works_all_the_time_does_not_stand_still_with_its_commits(
+    works_on: bool, as_before: bool, answer: Answer
+) -> None:
+    """A job's commits wait for its checkpoints. Handlers that wait for what they call are as busy, and take longer than before."""
+    assert too_few(outages=True, works_on=works_on, handlers_as_before=as_before) is answer
+
+
 @pytest.mark.parametrize("interval", [15.0, 30.0, 60.0])
 @pytest.mark.parametrize(("read", "since_onset"), [(1.0, True), (1.0, False), (0.3, True), (0.0, True)])
 def test_what_was_read_is_compared_with_what_arrived_meanwhile(interval: float, read: float, since_onset: bool) -> None:

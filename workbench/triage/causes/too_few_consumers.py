@@ -29,6 +29,11 @@ _ONE_EACH = (
 )
 
 
+def _stands_at_times(row: Row) -> bool:
+    """Whether its commits stood, and it did too: handlers that are busy as long as before, all the time, wait for a checkpoint."""
+    return row.outages and not (row.works_on and row.handlers_as_before)
+
+
 def _has_caught_up(row: Row) -> bool:
     """Whether it is in time, or on the way, after it was late several times: who has too few for what arrives stays behind."""
     return row.comes_again is not None and (row.late is not True or row.draining is True)
@@ -59,7 +64,7 @@ QUESTION = Node(
             "again",
             "it has stood still again and again, or was late again and again and has caught up each time: there are enough consumers"
             " while they read",
-            lambda row: row.outages or _has_caught_up(row),
+            lambda row: _stands_at_times(row) or _has_caught_up(row),
             look="what happens at the same times: a job, a flush, a restart",
         ),
         leaves_open(
