@@ -187,6 +187,60 @@ def test_a_thread_of_an_unknown_process_is_left_out() -> None:
     assert read({"pay-0-0": "pay"}, *client("pay-0-0", "pay-0", CALLS), *timer("mail-0")) == []
 
 
+def faststream(pod: str, calls: float = CALLS, records: float = CALLS, app: str = "faststream") -> list[Series]:
+    """What FastStream's middleware tells of a subscriber, 20 ms a call; by default, all services have one name."""
+    own = {"app_name": app, "broker": "kafka", "handler": "orders", "pod": pod}
+    metric = "faststream_received_processed_messages_duration_seconds"
+    timer = [line(f"{metric}_{end}", each * calls, **own) for end, each in (("count", 1.0), ("sum", 0.02))]
+    return [*timer, line("faststream_received_messages_total", records, **own)]
+
+
+@pytest.mark.parametrize(
+    ("app", "members"),
+    [
+        ("faststream", {"pay-*": "pay"}),  # whoever has not named it tells its pods
+        ("shop", {"shop": "pay"}),
+        ("pay", {"c": "pay"}),  # a name that is a group's
+    ],
+)
+def test_a_process_without_clients_is_known_by_its_name_or_its_pod(app: str, members: dict[str, str]) -> None:
+    """Two pods of one name are two members from the first sample on, and no copies of each other."""
+    rows = read(members, *faststream("pay-a", app=app), *faststream("pay-b", app=app), of="faststream")
+    assert whose(rows) == whose(rows, "processed") == {("pay", f"{app} (pay-a)"), ("pay", f"{app} (pay-b)")}
+    assert {row["topic"] for row in rows} == {"orders"}
+
+
+def test_a_name_that_is_another_groups_says_nothing_beside_a_client() -> None:
+    """The clients of a process tell whose it is; what it calls itself may be a group elsewhere."""
+    rows = read({"c": "pay", "d": "orders"}, *client("c", "pay-0", CALLS), *timer("pay-0", "orders"))
+    assert whose(rows) == {("pay", "c")}
+
+
+def test_a_batch_is_as_many_records_as_its_process_counts() -> None:
+    """A framework whose clients export nothing counts them itself."""
+    rows = read({"pay-*": "pay"}, *faststream("pay-a", records=30 * CALLS), of="faststream")
+    times = {
+        row["stat"]: row["value"]
+        for row in rows
+        if row["signal"] == "process_time" and row["ts"].timestamp() == TIMES[-1]
+    }
+    assert times == {"count": 19 * 30 * CALLS, "sum": pytest.approx(19 * 0.02 * CALLS)}
+
+
+def test_an_application_in_the_names_of_its_metrics_is_in_the_group_of_that_name() -> None:
+    """Faust writes dots and dashes as underscores; an application that has another name is left out."""
+    metric = "events_runtime_ms"
+    series = [
+        line(f"{app}_{metric}_{end}", each * CALLS, pod=pod)
+        for app, pod in (("shop_pay", "a"), ("shop_pay", "b"), ("mail", "m"))
+        for end, each in (("count", 1.0), ("sum", 20.0))
+    ]
+    rows = read({"c": "shop.pay"}, *series, of="faust")
+    assert whose(rows) == {("shop.pay", "shop_pay (a)"), ("shop.pay", "shop_pay (b)")}
+    sums = [row["value"] for row in rows if row["stat"] == "sum" and row["ts"].timestamp() == TIMES[-1]]
+    assert sums == [pytest.approx(19 * 0.02 * CALLS)] * 2
+
+
 POLL = np.tile([500.0, 0.0, 0.0, 0.0, 0.0], 8)  # a poll brings 500, which take five samples
 
 

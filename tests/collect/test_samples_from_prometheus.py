@@ -97,11 +97,13 @@ def by_selector(*series: tuple[dict[str, str], list[list[object]]]) -> Callable[
     def answer(_path: str, query: dict[str, list[str]]) -> bytes:
         asked = query.get("query", [""])[0]
         wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
+        patterns = re.findall(r'__name__=~"([^"]*)"', asked)
         return body(
             *(
                 it
                 for it in series
-                if it[0]["__name__"] in asked and all(it[0][k] == v for k, v in wanted.items() if k in it[0])
+                if (it[0]["__name__"] in asked or any(re.fullmatch(of, it[0]["__name__"]) for of in patterns))
+                and all(it[0][k] == v for k, v in wanted.items() if k in it[0])
             )
         )
 

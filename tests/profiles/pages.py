@@ -246,11 +246,13 @@ pc_partition_latest_committed_offset{pcinstance="i-1",subsystem="partitions",top
 pc_partitions_paused{pcinstance="i-1",subsystem="partitions"} 1
 """,
     "faststream": """
-faststream_received_processed_messages_duration_seconds_bucket{app_name="pay-app",broker="kafka",handler="on_order",le="0.1"} 40
-faststream_received_processed_messages_duration_seconds_sum{app_name="pay-app",broker="kafka",handler="on_order"} 2.5
-faststream_received_processed_messages_duration_seconds_count{app_name="pay-app",broker="kafka",handler="on_order"} 50
-faststream_received_processed_messages_total{app_name="pay-app",broker="kafka",handler="on_order",status="acked"} 50
-faststream_received_messages_in_process{app_name="pay-app",broker="kafka",handler="on_order"} 3
+faststream_received_messages_total{app_name="pay-app",broker="kafka",handler="orders"} 50
+faststream_received_messages_in_process{app_name="pay-app",broker="kafka",handler="orders"} 3
+faststream_received_processed_messages_total{app_name="pay-app",broker="kafka",handler="orders",status="acked"} 50
+faststream_received_processed_messages_duration_seconds_bucket{app_name="pay-app",broker="kafka",handler="orders",le="0.1"} 40
+faststream_received_processed_messages_duration_seconds_sum{app_name="pay-app",broker="kafka",handler="orders"} 2.5
+faststream_received_processed_messages_duration_seconds_count{app_name="pay-app",broker="kafka",handler="orders"} 50
+faststream_received_processed_messages_exceptions_total{app_name="pay-app",broker="kafka",handler="orders",exception_type="ValueError"} 5
 """,
     "arroyo": """
 arroyo_consumer_librdkafka_total_queue_size{service="pay-app"} 17
@@ -258,11 +260,14 @@ arroyo_consumer_partitions_assigned_count{service="pay-app"} 4
 arroyo_consumer_latency{service="pay-app"} 4.5
 """,
     "faust": """
-topic_partition_offset_commited{app="pay-app",topic="orders",partition="3"} 880
-topic_partition_end_offset{app="pay-app",topic="orders",partition="3"} 1000
-events_runtime_ms_sum{app="pay-app"} 2500
-events_runtime_ms_count{app="pay-app"} 50
-total_rebalances{app="pay-app"} 4
+pay_app_topic_partition_offset_commited{topic="orders",partition="3"} 880
+pay_app_topic_partition_end_offset{topic="orders",partition="3"} 1000
+pay_app_events_runtime_ms_sum 2500
+pay_app_events_runtime_ms_count 50
+pay_app_total_active_events 1
+pay_app_total_rebalances 0
+pay_app_rebalance_done_latency_sum 30
+pay_app_rebalance_done_latency_count 4
 """,
     "confluent_cloud": """
 confluent_kafka_server_consumer_lag_offsets{kafka_id="lkc-1",consumer_group_id="pay",topic="orders",partition="3"} 120
@@ -580,9 +585,16 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("processed", {"member": "i-1", "stat": "ok"}, 49.0),
         ("processed", {"member": "i-1", "stat": "failed"}, 1.0),
     ],
-    "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],
+    "faststream": [
+        ("in_flight", {"member": "pay-app", "processor": "all"}, 3.0),
+        ("process_time", {"member": "pay-app", "topic": "orders", "processor": "all"}, 2.5),
+        ("deserialized", {"member": "pay-app", "topic": "orders"}, 50.0),
+    ],
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
-    "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
+    "faust": [
+        ("process_time", {"member": "pay_app", "processor": "stream"}, 2.5),
+        ("rebalances", {"member": "pay_app"}, 4.0),
+    ],
     "confluent_cloud": _LAGGING,
     "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": 0}, 120.0)],
     "warpstream": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],

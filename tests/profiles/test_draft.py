@@ -13,6 +13,7 @@ from tests.profiles.pages import PAGES
 from workbench.cli import root
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.profiles import LeftOut, Quality, load_profile, parse_profile
+from workbench.profiles.labels_in_metric_names import places, read
 from workbench.profiles.profile_draft import Seen, draft, interesting
 
 # Whole exporters; pages of single features (a group's state) are no drafts.
@@ -45,13 +46,18 @@ def seen(page: str) -> Seen:
     return {name: found[name] for name in interesting(found)}
 
 
+def _same(name: str, metric: str) -> bool:
+    """Whether a metric is one of this name, which may have places: a draft has the metric of one application."""
+    return name == metric or (bool(places(name)) and read(name, metric) is not None)
+
+
 def corrections(name: str) -> list[str]:
     """What a person would have to change in the draft: a wrong or missing metric, a wrong label, a signal too many."""
     right, drafted = load_profile(name), parse_profile(draft("ours", seen(PAGES[name])).to_yaml(), name="ours")
     wrong = []
     for signal in sorted({*right.signals, *drafted.signals}):
         wanted, got = right.signals.get(signal), drafted.signals.get(signal)
-        if wanted is None or got is None or got.metric not in wanted.metrics:
+        if wanted is None or got is None or not any(_same(it, got.metric) for it in wanted.metrics):
             wrong.append(f"{signal}: {got.metric if got else None} instead of {wanted.metric if wanted else None}")
             continue
         labels = ("group", "topic", "partition")

@@ -125,6 +125,8 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "strimzi_reporter",
         "kafka_streams",
         "connect_sink",
+        "faststream",
+        "faust",
         "jmx_kafka_broker",
         "jmx_broker_strimzi",
         "jmx_broker_confluent",

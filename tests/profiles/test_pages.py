@@ -20,7 +20,7 @@ from workbench.collect.source_join import groups_of_clients, with_derived_lag, w
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
-from workbench.profiles.profile_fit import coverage, fitting, recommended, what_to_add
+from workbench.profiles.profile_fit import asked_for, coverage, fitting, recommended, what_to_add
 from workbench.samples import GROUPS_SCHEMA, SampleBatch, SeriesTable, most_trusted
 from workbench.signals import SIGNALS
 
@@ -43,7 +43,11 @@ def read(name: str) -> pa.Table:
 def examples(*names: str) -> dict[str, dict[str, str]]:
     """What a Prometheus that scrapes these pages would show."""
     text = "".join(PAGES[name] for name in names)
-    return {s.name: dict(s.labels) for family in text_string_to_metric_families(text) for s in family.samples}
+    found = {s.name: dict(s.labels) for family in text_string_to_metric_families(text) for s in family.samples}
+    read = asked_for([load_profile(it) for it in profile_names()], found)
+    return {name: {**found[metric], **carried} for metric, (name, carried) in read.items()} | {
+        metric: labels for metric, labels in found.items() if metric not in read
+    }
 
 
 def test_every_profile_has_a_page() -> None:

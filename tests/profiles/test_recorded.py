@@ -260,3 +260,33 @@ def test_a_parallel_consumer_tells_its_records_by_outcome() -> None:
     ended = [(row["stat"], row["value"], row["topic"]) for row in rows if row["signal"] == "processed"]
     assert sorted(ended) == [("failed", 0.0, None), ("ok", 1606.0, None)]
     assert [row["value"] for row in rows if (row["signal"], row["stat"]) == ("process_time", "count")] == [1601.0]
+
+
+def test_faststream_counts_what_fails_beside_all_calls() -> None:
+    """A record that is tried again and again, with the default name of applications; its label `handler` is the topic."""
+    page = Page(url="http://pay-0:8000/metrics", taken_at=1000.0, text=text("faststream_0_7"))
+    [found] = page_series(page, [load_profile("faststream")], cluster="c")
+    rows = with_groups(found, load_profile("faststream"), {"faststream": "loyalty"}).to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(load_profile("faststream").signals)
+    assert {row["group"] for row in rows} == {"loyalty"}
+    assert {row["topic"] for row in rows if row["signal"] != "in_flight"} == {"payments"}
+    told = {(row["signal"], row["stat"]): row["value"] for row in rows if row["le"] is None}
+    assert told["process_time", "count"] == told["processed", "ok"] == told["deserialized", "value"] == 1669
+    assert told["processed", "failed"] == 420
+    assert told["process_time", "sum"] == pytest.approx(20.146, abs=1e-3)
+
+
+def test_a_faust_application_is_told_by_the_names_of_its_metrics() -> None:
+    """It has no label but topic and partition. Its rebalances are those that have ended: its own "total" is of this moment."""
+    page = Page(url="http://pay-0:6066/metrics", taken_at=1000.0, text=text("faust_0_15"))
+    [found] = page_series(page, [load_profile("faust")], cluster="c")
+    rows = with_groups(found, load_profile("faust"), {"loyalty": "loyalty"}).to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(load_profile("faust").signals)
+    assert {row["group"] for row in rows} == {"loyalty", None}  # None: ends of logs are for all groups
+    offsets = {(row["signal"], row["partition"]): row["value"] for row in rows if row["partition"] is not None}
+    assert offsets["committed_offset", 2] == 972 and offsets["log_end_offset", 3] == 1343
+    told = {
+        (row["signal"], row["stat"]): row["value"] for row in rows if row["partition"] is None and row["le"] is None
+    }
+    assert (told["rebalances", "value"], told["in_flight", "value"]) == (2.0, 4.0)
+    assert told["process_time", "sum"] / told["process_time", "count"] == pytest.approx(0.0996, abs=1e-4)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow.compute as pc
 
 from workbench.collect.measurer_labels import REPLICA_LABELS
-from workbench.collect.processes_of_one_name import place_of, process_label, process_of
+from workbench.collect.processes_of_one_name import is_of_members, place_of, process_label, process_of
 from workbench.collect.restore_underscored_names import underscored
 from workbench.samples import FloatArray, IntArray, SeriesTable, concat_series
 from workbench.signals import FAILURES
@@ -69,35 +70,50 @@ class GroupsOfProcesses:
         return {label: sorted(places) for label, places in sorted(self._by_label.items())}
 
     def threads(
-        self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]
+        self,
+        series: SeriesTable,
+        labels: Sequence[Mapping[str, str]],
+        members: Mapping[str, str],
+        *,
+        namesakes: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[SeriesTable, list[Mapping[str, str]]]:
         """Series of a profile whose members are threads, with their groups, and times for each record; with their labels.
 
         The times of a call are left out where nothing tells how many records it had. A thread that names its group, or is given one
-        in the settings, takes one: Spring's observed listener does.
+        in the settings, takes one: Spring's observed listener does. Frameworks whose clients export nothing count the records of their
+        calls themselves.
 
         Args:
             series: of the profile, with its own names.
             labels: the server's own of each series.
-            members: thread to group, of the settings.
+            members: thread, or process, to group, of the settings.
+            namesakes: groups by their names as a thread may write them: what a process without clients calls itself.
         """
         names = series.names
         threads = names["member"].to_pylist()
-        told_by = zip(names["group"].to_pylist(), threads, strict=True)
-        groups = [members.get(thread) if group is None else group for group, thread in told_by]
         places, shown = ([of(it) for it in labels] for of in (process_of, place_of))
+        groups = [
+            group
+            or members.get(thread)
+            or (None if self._clients.get(at) else namesakes.get(thread) or members.get(by))
+            for group, thread, at, by in zip(names["group"].to_pylist(), threads, places, shown, strict=True)
+        ]
         of = [(at, self._group(group, it, at)) for group, it, at in zip(groups, threads, places, strict=True)]
         beside = defaultdict[tuple[str, str | None], set[str | None]](set)
         for unit, thread in zip(of, threads, strict=True):
             beside[unit].add(thread)
-        told = [
+        told: list[tuple[str | None, str | None]] = [
             (unit[1], self._member(*unit, thread, where, alone=len(beside[unit]) == 1))
             for unit, thread, where in zip(of, threads, shown, strict=True)
         ]
+        for at, signal in enumerate(names["signal"].to_pylist()):
+            if not is_of_members(signal):
+                told[at] = names["group"][at].as_py(), threads[at]
         named = series.renamed("group", [it[0] for it in told]).renamed("member", [it[1] for it in told])
         named = replace(named, values=series.values.copy())  # times are written for each record
         kept = np.ones(len(series), bool)
         units = defaultdict[_Unit, dict[str, list[int]]](lambda: defaultdict(list))
+        self._learn_own(series, labels, told)
         stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)
         for number, (signal, stat) in enumerate(stats):
             group = told[number][0]
@@ -113,6 +129,16 @@ class GroupsOfProcesses:
             kept[_without_batches(named, starts, parts, self._read[whose])] = False
         wanted = np.flatnonzero(kept)
         return named.take(wanted), [labels[at] for at in wanted.tolist()]
+
+    def _learn_own(
+        self, series: SeriesTable, labels: Sequence[Mapping[str, str]], told: Sequence[tuple[str | None, str | None]]
+    ) -> None:
+        """Take what threads have read by their own count, of processes without clients that tell it."""
+        known, starts = set(self._read), series.starts
+        for at, signal in enumerate(series.names["signal"].to_pylist()):
+            place, group = process_of(labels[at]), told[at][0]
+            if signal == _READ and place and group and (unit := (place, group, _copy(labels[at]))) not in known:
+                self._read[unit][0].append(_line(series, starts, at))
 
     def _group(self, group: str | None, thread: str | None, place: str) -> str | None:
         """Of a thread: the one that it names itself, one that it is named after, or the only one of its process."""

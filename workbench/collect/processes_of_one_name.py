@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.profiles import Meaning, Profile
+from workbench.signals import SIGNALS
 
 # Labels that name a process best, in this order; a page that is its own has its address alone.
 _PODS = ("pod", "pod_name", "kubernetes_pod_name")
@@ -26,6 +27,11 @@ def process_of(labels: Mapping[str, str]) -> str:
 def process_label(labels: Mapping[str, str]) -> str:
     """Which label says it; empty if none does."""
     return next((it for it in (*_PODS, "instance") if labels.get(it)), "")
+
+
+def is_of_members(signal: str) -> bool:
+    """Whether a signal is told of members; the end of a log is everybody's, whoever tells it."""
+    return "member" in SIGNALS[signal].labels
 
 
 @dataclass(slots=True)
@@ -48,7 +54,8 @@ class ProcessNames:
         """
         member, place = meaning.labels.get("member"), place_of(labels)
         if member is None:
-            return {**meaning.labels, "member": place} if profile.member_is == "thread" else meaning.labels
+            own = profile.member_is == "thread" and is_of_members(meaning.signal)
+            return {**meaning.labels, "member": place} if own else meaning.labels
         is_client = profile.member_is == "client_id"
         series = () if is_client else (meaning.signal, meaning.stat, meaning.le, frozenset(meaning.labels.items()))
         if self._first.setdefault(hash((profile.name, member, series)), place) == place:

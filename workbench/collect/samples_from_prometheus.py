@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.background import in_background
@@ -21,9 +22,10 @@ from workbench.collect.groups_of_processes import GroupsOfProcesses, with_all_ti
 from workbench.collect.join_answers_of_servers import joined
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
+from workbench.collect.processes_of_one_name import place_of
 from workbench.collect.restore_underscored_names import Spelling, in_full_first, underscored
 from workbench.collect.selectors import LabelMatcher, named, one_of
-from workbench.collect.source_join import named_by_client, with_derived, with_groups, with_patterns
+from workbench.collect.source_join import also_as_written, named_by_client, with_derived, with_groups, with_patterns
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
@@ -170,8 +172,11 @@ class PrometheusSource:
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
-            mapped = with_patterns(self.members, found.series.names["member"])
-            found = _Found(*processes.threads(found.series, found.labels, mapped))
+            called = [*pc.unique(found.series.names["member"]).to_pylist(), *map(place_of, found.labels)]
+            settled = also_as_written(self.members) if "member" in profile.underscored else self.members
+            mapped = with_patterns(settled, pa.chunked_array([called], pa.string()))
+            namesakes = also_as_written({it: it for it in spelling.known["group"]})
+            found = _Found(*processes.threads(found.series, found.labels, mapped, namesakes=namesakes))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}

@@ -80,7 +80,10 @@ def with_groups(
     series = with_restoring(series, members)
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
-    members = {**_told_by_themselves(names), **(_as_written(members) if "member" in profile.underscored else members)}
+    members = {
+        **_told_by_themselves(names),
+        **(also_as_written(members) if "member" in profile.underscored else members),
+    }
     known = pa.array([_group_of(it, profile, members) for it in names["member"].to_pylist()], pa.string())
     series = series.renamed("group", pc.if_else(homeless, known, names["group"]))
     keep = pc.or_(pc.is_valid(series.names["group"]), pc.is_null(names["member"]))
@@ -102,7 +105,7 @@ def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable
     return series.where(pc.or_(pc.is_null(named), pc.is_in(named, pa.array(groups, pa.string()))))
 
 
-def _as_written(members: Mapping[str, str]) -> dict[str, str]:
+def also_as_written(members: Mapping[str, str]) -> dict[str, str]:
     """Members also by their names with underscores, but for those that are then members of several groups."""
     written = defaultdict[str, set[str]](set)
     for name, group in members.items():

@@ -199,12 +199,14 @@ class Profile(BaseModel):
 
     @cached_property
     def _second(self) -> tuple[Profile, ...]:
-        twice = {
-            it[0]: self.signals[it[0]]
-            for first, *others in self._index.values()
-            for it in others
-            if it[0] != first[0] and it[1].where == first[1].where and set(it[1].only_with) >= set(first[1].only_with)
-        }
+        twice = dict[str, MappingRule]()
+        for name, (first, *others) in self._index.items():
+            for signal, it, _ in others:
+                if signal != first[0] and it.where == first[1].where and set(it.only_with) >= set(first[1].only_with):
+                    # Of a signal in parts, those that have a name of their own are read already.
+                    parts = {part: names for part, names in it.parts.items() if name in names}
+                    known = twice[signal].parts if signal in twice else {}
+                    twice[signal] = self.signals[signal].model_copy(update={"parts": {**known, **parts}})
         return (Profile(**{**dict(self), "signals": twice}),) if 0 < len(twice) < len(self.signals) else ()
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:

@@ -11,9 +11,12 @@ _TEXT = "[a-zA-Z0-9_:]+"
 # A longer name is not read: the time of a pattern with several places grows with a power of the length.
 _MOST_CHARACTERS = 256
 MOST_PLACES = 3
-# As the profile's schema says it: places stand apart, and a name does not begin with one.
+# As the profile's schema says it: places stand apart, and a name begins with one only if three words follow, as in
+# `{app}_events_runtime_ms`: with fewer it would mean every metric.
+_PLACE_IN_SCHEMA = r"\{[a-zA-Z_][a-zA-Z0-9_]*\}"
 PATTERN = (
-    r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_][a-zA-Z0-9_]*\}[a-zA-Z0-9_:]+)*(\{[a-zA-Z_][a-zA-Z0-9_]*\}[a-zA-Z0-9_:]*)?$"
+    rf"^([a-zA-Z_:]|{_PLACE_IN_SCHEMA}(_[a-zA-Z0-9]+){{3}})[a-zA-Z0-9_:]*"
+    rf"({_PLACE_IN_SCHEMA}[a-zA-Z0-9_:]+)*({_PLACE_IN_SCHEMA}[a-zA-Z0-9_:]*)?$"
 )
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
 
