@@ -69,12 +69,12 @@ class LoopWork(Handlers):
         """Handle one record.
 
         Raises:
-            ValueError: if it is a poison record.
+            ValueError: if it is a poison record, or if all of its type fail.
         """
         behaviour = self._behaviour
         if self._name in behaviour.stall_members:
             self._over.wait(behaviour.stall_seconds)
-        if behaviour.poison_fails and poison:
+        if (behaviour.poison_fails and poison) or behaviour.dead_share.get(event_type, 0.0) == 1.0:
             raise ValueError("this record cannot be handled")
         self._sleep(behaviour.process_seconds.get(event_type, 0.0))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from evaluation.others import inside, spring_scenarios
+from evaluation.others import inside, python_framework_scenarios, spring_scenarios
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
@@ -24,8 +24,10 @@ from workbench.triage.verdict_names import Verdict
 
 Shape = Literal[
     "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring", "java_otel", "java_strimzi", "parallel",
+    "faststream", "faust",
 ]  # fmt: skip
 _INSIDE = ("java_otel", "java_strimzi", "parallel")
+_FRAMEWORKS = ("faststream", "faust")
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
@@ -38,6 +40,9 @@ _KEYS = 4000  # so that partitions get about as much as each other
 def _prepare(draw: Draw, shape: Shape) -> None:
     if shape == "spring":
         spring_scenarios.prepare(draw)
+        return
+    if shape in _FRAMEWORKS:
+        python_framework_scenarios.prepare(draw, shape)
         return
     draw.consumer = shape
     draw.threads = draw.random.choice((3, 4)) if shape in ("pool", "parallel") else 1
@@ -287,6 +292,9 @@ _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
 _NEVER |= {("spring", it) for it in ("slow_type", "poison")}  # it has its own of these
 _NEVER |= {(shape, "slow_type") for shape in _INSIDE}
+_NEVER |= {
+    (shape, it) for shape in _FRAMEWORKS for it in ("slow_type", "poison", "paused")
+}  # they have poison of their own
 _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
@@ -299,11 +307,15 @@ _SHAPES: dict[Shape, str] = {
     "java_otel": "a Java listener with OpenTelemetry's agent",
     "java_strimzi": "a Java listener with Strimzi's reporter",
     "parallel": "a parallel consumer",
+    "faststream": "an application on FastStream",
+    "faust": "an application on Faust",
 }
 
 
 def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
     made = partial(make, shape)
+    if shape in _FRAMEWORKS:
+        return partial(python_framework_scenarios.told_by_pods, made)
     return partial(spring_scenarios.told_by_pods, made) if shape == "spring" else made
 
 
@@ -316,6 +328,12 @@ OTHERS: dict[str, tuple[Make, str]] = {
 OTHERS |= {
     f"spring_{name}": (partial(spring_scenarios.told_by_pods, make), f"{_SHAPES['spring']}: {what}")
     for name, (make, what) in spring_scenarios.KINDS.items()
+}
+OTHERS |= {
+    f"{shape}_{name}": (_made(shape, make), f"{_SHAPES[shape]}: {what}")
+    for shape in _FRAMEWORKS
+    for name, (make, what) in python_framework_scenarios.KINDS.items()
+    if (shape, name) not in python_framework_scenarios.NEVER
 }
 
 # Those of the runtime too.

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from evaluation.others import java_consumer
 from evaluation.others.inside import Inside, Parallel
 from evaluation.others.java_consumer import PROGRAMS
+from evaluation.others.python_frameworks import FastStream, Faust
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
 from evaluation.others.spring import Spring
 from workbench.lab.lab import LAG_PROFILES
@@ -114,6 +115,6 @@ def add_shapes() -> None:
     """Make the lab know them."""
     SHAPES.update({"loop": Loop(is_pool=False), "pool": Loop(is_pool=True)})
     SHAPES.update({"aiokafka": PythonClient("aiokafka"), "kafka_python": PythonClient("kafka_python")})
-    SHAPES["spring"] = Spring()
+    SHAPES.update({"spring": Spring(), "faststream": FastStream(), "faust": Faust()})
     SHAPES.update({"java_otel": Inside("otel"), "java_strimzi": Inside("strimzi"), "parallel": Parallel()})
     SHAPES.update({name: Java(name) for name in PROGRAMS})

@@ -78,3 +78,44 @@ class ParallelConfig(BaseModel):
     threads: int
     metrics_port: int
     kafka: dict[str, str | int | float | bool] = {}
+
+
+class FastStreamConfig(BaseModel):
+    """Settings of an application on FastStream."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    library: Literal["aiokafka", "confluent"]
+    bootstrap: str
+    group: str
+    topic: str
+    client_id: str
+    app_name: str = Field(default="", description="What its middleware is told; empty: nothing.")
+    batch: bool = False
+    workers: int = Field(default=1, ge=1, description="`max_workers` of its subscriber.")
+    ack: str = Field(default="", description="Its policy; empty: FastStream's default.")
+    blocking: bool = Field(default=False, description="Whether handlers block the event loop.")
+    crashes: bool = Field(default=False, description="Whether a poison record ends the process.")
+    metrics_port: int
+    client: dict[str, str] = Field(default={}, description="Further arguments of its broker.")
+    kafka: dict[str, str | int | float | bool] = {}
+
+
+class FaustConfig(BaseModel):
+    """Settings of an application on Faust."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    bootstrap: str
+    group: str = Field(description="Id of the application.")
+    topic: str
+    client_id: str
+    prefix: str = Field(
+        default="", description="Of its metrics' names; empty: Faust's default, the application's name."
+    )
+    concurrency: int = Field(default=1, ge=1, description="Of its agent.")
+    retries: bool = Field(default=True, description="Whether its agent tries a record again until it succeeds.")
+    blocking: bool = Field(default=False, description="Whether handlers block the event loop.")
+    crashes: bool = Field(default=False, description="Whether a poison record ends the process.")
+    metrics_port: int
+    faust: dict[str, str | int | float | bool] = Field(default={}, description="Further settings of the application.")
