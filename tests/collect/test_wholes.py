@@ -191,3 +191,18 @@ def test_a_last_stable_offset_without_an_end_of_its_observer_shows_nothing() -> 
         table(("last_stable_offset", {"topic": "t", "partition": 0}, TIMES, STOOD))
     )
     assert samples_of(found, "last_stable_offset") == []
+
+
+def test_attempts_that_did_not_fail_were_ok() -> None:
+    """FastStream counts all calls, and those that raised: these begin with the first, and anew with their process."""
+    who = {"group": "pay", "member": "pay-0", "processor": "all"}
+    seconds = np.arange(0, 150, 15.0)
+    every = np.array([10, 20, 30, 40, 50, 0, 10, 20, 30, 40.0])
+    failed = np.array([2, 4, 6.0])  # of the third to the fifth; after the restart none
+    batch = SampleBatch("c", "faststream")
+    batch.add("processed", who, (seconds * 1e6).astype(np.int64), every, stat="all")
+    batch.add("processed", who, (seconds[2:5] * 1e6).astype(np.int64), failed, stat="failed")
+    found = Wholes(load_profile("faststream")).of(batch.to_series()).to_samples().to_pylist()
+    ok = {row["ts"].timestamp(): row["value"] for row in found if row["stat"] == "ok"}
+    assert [ok[at] for at in seconds] == [10, 20, 28, 36, 44, 0, 10, 20, 30, 40]
+    assert {row["stat"] for row in found} == {"ok", "failed"}

@@ -3,6 +3,7 @@
 - A signal that is not a broker's own, with series by broker: these are parts of one measurement. Counts are added up; of ages and of
   members, which every broker knows, the largest counts. Where a broker that was there before is missing, the whole is not known: a sum
   without it would look as records that went away, or commits that were set back.
+- All attempts, and those that failed: the others were ok.
 - A rate where the signal is a counter: events per second times the seconds since the sample before.
 - A last stable offset as of its observer's last look, whenever that was. One that stands while the same observer sees the log's end
   move on shows an open transaction; any other one shows nothing, and is left out.
@@ -18,16 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.source_agreement import GAP_INTERVALS, Measured
+from workbench.collect.source_agreement import GAP_INTERVALS, Measured, summed
 from workbench.collect.source_join import by_name
 from workbench.profiles import Profile
+from workbench.profiles.mapping_rule import EVERY_OUTCOME
 from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SampleBatch, SeriesTable, codes_of, concat_series
-from workbench.signals import GRAIN_LABELS, SIGNALS, Kind
+from workbench.signals import GRAIN_LABELS, SIGNALS, Kind, ProcessingOutcome
 
 _LARGEST_UNITS = ("seconds", "members")
 _MEANS = ("mean", "batch")  # parts of a signal that are no count
 # Rates are of about the last minute, and say nothing of a longer time without samples.
 _TOLD_US = 150_000_000
+
+_ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 
 _Key = tuple[Any, ...]
 
@@ -44,7 +48,7 @@ class Wholes:
 
     def of(self, series: SeriesTable) -> SeriesTable:
         """The series with rates counted up, one where there was one for each broker, and stable offsets where they show something."""
-        return self._held_back(self._folded(self._counted(series))) if len(series) else series
+        return self._held_back(self._folded(_succeeded(self._counted(series)))) if len(series) else series
 
     def _counted(self, series: SeriesTable) -> SeriesTable:
         rates = {signal for signal, rule in self.profile.rules() if rule.per_second}
@@ -118,6 +122,28 @@ class Wholes:
             self._stable[key] = float(stable[-1]), float(end[-1])
             batch.add("last_stable_offset", {"topic": key[0], "partition": key[1]}, both[holds], stable[holds])
         return concat_series([series.where(pc.invert(is_stable)), batch.to_series()])
+
+
+def _succeeded(series: SeriesTable) -> SeriesTable:
+    """Attempts of all outcomes, without those of the others that are told of the same processor: the rest was ok."""
+    every = pc.and_(pc.equal(series.names["signal"], "processed"), pc.equal(series.names["stat"], EVERY_OUTCOME))
+    if not pc.any(every).as_py():
+        return series
+    codes = codes_of(series.names, [name for name in NAMES_SCHEMA.names if name != "stat"])
+    told = np.array(every.to_pylist(), bool)
+    batch = SampleBatch(series.names["cluster"][0].as_py(), series.names["source"][0].as_py())
+
+    def samples(at: int, sign: int) -> Measured:
+        span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+        known = ~np.isnan(series.values[span])
+        return series.ts_us[span][known], sign * series.values[span][known]
+
+    for at in np.flatnonzero(told).tolist():
+        others = [samples(it, -1) for it in np.flatnonzero((codes == codes[at]) & ~told).tolist()]
+        times, rest = summed([samples(at, 1), *others], intervals=_ONE_SCRAPE_RATIO)
+        labels = series.names.slice(at, 1).to_pylist()[0]
+        batch.add("processed", labels, times, np.maximum(rest, 0.0), stat=ProcessingOutcome.OK)
+    return concat_series([series.where(pc.invert(every)), batch.to_series()])
 
 
 def _is_largest(signal: str) -> bool:

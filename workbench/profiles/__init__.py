@@ -199,15 +199,13 @@ class Profile(BaseModel):
 
     @cached_property
     def _second(self) -> tuple[Profile, ...]:
-        twice = dict[str, MappingRule]()
+        twice: dict[str, dict[str, tuple[str, ...]]] = {}  # with the parts that have no name of their own
         for name, (first, *others) in self._index.items():
             for signal, it, _ in others:
                 if signal != first[0] and it.where == first[1].where and set(it.only_with) >= set(first[1].only_with):
-                    # Of a signal in parts, those that have a name of their own are read already.
-                    parts = {part: names for part, names in it.parts.items() if name in names}
-                    known = twice[signal].parts if signal in twice else {}
-                    twice[signal] = self.signals[signal].model_copy(update={"parts": {**known, **parts}})
-        return (Profile(**{**dict(self), "signals": twice}),) if 0 < len(twice) < len(self.signals) else ()
+                    twice.setdefault(signal, {}).update({of: those for of, those in it.parts.items() if name in those})
+        rules = {signal: self.signals[signal].model_copy(update={"parts": of}) for signal, of in twice.items()}
+        return (Profile(**{**dict(self), "signals": rules}),) if 0 < len(rules) < len(self.signals) else ()
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:
         """Every rule with its signal: of a signal that has several, each."""

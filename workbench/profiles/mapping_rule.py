@@ -14,11 +14,13 @@ from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
 _FIRST = r"\1"
+# What an exporter counts of attempts whatever their outcome: without those that it tells, they are ok.
+EVERY_OUTCOME = "all"
 _PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 # Signals that may come as several metrics, and what each of these may be.
 _IN_PARTS: dict[str, tuple[str, ...]] = {
     "process_time": ("mean", "batch", "count"),
-    "processed": tuple(map(str, ProcessingOutcome)),
+    "processed": (*map(str, ProcessingOutcome), EVERY_OUTCOME),
 }
 
 
@@ -40,7 +42,7 @@ def _places_apart(name: str) -> str:
 MetricName = Annotated[str, Field(pattern=labels_in_metric_names.PATTERN), AfterValidator(_places_apart)]
 
 
-Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip"]
+Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip", "all"]
 
 
 class MappingRule(BaseModel):
@@ -63,7 +65,8 @@ class MappingRule(BaseModel):
         state_label: for a group's state, the label with its name; the series whose value is not 0 counts, or, if `passing` has the
             label, the one that began last, whatever its value.
         parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
-            without it, one), `count` (of records, a counter); for outcomes, the metric of each. Of several names, the exporter has one.
+            without it, one), `count` (of records, a counter); for outcomes, the metric of each, or `all` of them beside those that are
+            not ok. Of several names, the exporter has one.
         per_second: the counts are told as rates, and are added up over the time between two samples.
         passing: labels that change with what the metric describes. The series that began last counts; an exporter may show the one
             before for a while.
