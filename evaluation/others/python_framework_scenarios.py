@@ -118,29 +118,6 @@ def poll_interval(framework: str, draw: Draw, run_id: str) -> Scenario:
     )
 
 
-def loop_blocked(framework: str, draw: Draw, run_id: str) -> Scenario:
-    """Handlers of one instance block its event loop for longer than the session: it is put out, and comes back."""
-    prepare(draw, framework)
-    draw.measured = replace(draw.measured, workers=1, batch=False, blocking=True, library="aiokafka")
-    set_up(draw)
-    stalled = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
-    fault = behaving(stall_members=[stalled], stall_seconds=draw.random.uniform(7.5, 9))
-    return draw.scenario(_calm(draw), fault, Verdict.REBALANCE_STORM, run_id=run_id, keys=_KEYS)
-
-
-def dead_connection(framework: str, draw: Draw, run_id: str) -> Scenario:
-    """The connections of one member bring no more records, and it does not notice."""
-    prepare(draw, framework)
-    draw.proxied = True
-    names = [f"{draw.group(run_id)}-{at}" for at in range(draw.instances)]
-    held = draw.random.choice(names)
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.lab.hold_fetches(fleet.spec.group, [held])
-
-    return draw.scenario(_calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, keys=_KEYS)
-
-
 def quiet(framework: str, draw: Draw, run_id: str) -> Scenario:
     """A record now and then."""
     prepare(draw, framework)
@@ -156,7 +133,6 @@ KINDS = {
     "poison_crashes": (poison_crashes, "a record ends each process that reads it"),
     "outage": (outage, "every record fails"),
     "poll_interval": (poll_interval, "one instance needs longer between polls than it may"),
-    "loop_blocked": (loop_blocked, "one instance blocks its event loop for longer than its session"),
 }
 # Faust polls beside its agents, however long these take.
 NEVER = {("faust", "poll_interval")}
