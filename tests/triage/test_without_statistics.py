@@ -10,9 +10,12 @@ import pytest
 
 from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
+from workbench.triage.action_subject import Subject
+from workbench.triage.outcome_checks import all_hold
 from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
@@ -77,6 +80,14 @@ def fetched(story: Story, *, waits: float, own: bool) -> Story:
     return handlers(story, (100.0,) * 2, 0.002, stops=(0,)) if own else handlers(story, (75.0,) * 2, 0.019)
 
 
+def holding(story: Story, first: float) -> Story:
+    """Events in the handlers of two members at this moment: those of the second one come and go."""
+    for number, events in enumerate((np.where(TIMES < SINCE, 0.0, first), np.arange(len(TIMES)) % 2)):
+        labels = {"group": story.group, "member": f"m-{number}", "processor": "all", "queue": "handlers"}
+        story.add("in_flight", events.astype(float).tolist(), **labels)
+    return story
+
+
 STORIES = {
     "one hangs behind a client that polls": lambda name: fetched(half_stop(name), waits=6.0, own=True),
     "one polls, and has nothing": lambda name: fetched(half_stop(name), waits=0.0, own=True),
@@ -84,6 +95,11 @@ STORIES = {
     "one waits for busy handlers": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.019),
     "one waits, and handlers have time": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.005),
     "one member is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)),
+    "one member holds a record": lambda name: holding(
+        handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)), 1.0
+    ),
+    "one member holds nothing": lambda name: holding(handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)), 0.0),
+    "one holds behind a client that polls": lambda name: holding(fetched(half_stop(name), waits=6.0, own=True), 1.0),
     "nobody is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002),
     "more members than partitions": lambda name: handlers(half_stop(name), (50.0,) * 6, 0.002, stops=(0,)),
     "all handlers are busy": lambda name: handlers(all_late(name), (50.0, 50.0), 0.019),
@@ -128,6 +144,25 @@ def test_what_stands_does_not_wait_for_its_turn_if_all_others_are_in_time(
     assert row.own_work is True and row.works_on
     assert row.stuck_partitions == (0,)
     assert row.verdict is Verdict.STUCK_PARTITION
+
+
+@pytest.mark.parametrize("name", ["one member holds a record", "one holds behind a client that polls"])
+def test_handlers_that_hold_a_record_and_finish_none_hang(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
+    """Whether or not their client polls; those of its peers go on."""
+    row = rows[name]
+    assert row.held_members == row.hung_members == ("m-0",)
+    assert row.verdict is Verdict.CONSUMER_STOPPED, (row.verdict, row.reasons)
+    leaf = leaf_of(row.verdict)
+    assert "A member hangs: m-0 holds records in handlers, and none has ended for" in leaf.headline(row)
+    dump, restart = leaf.actions(Subject("test", "g", "t"), row)
+    assert "thread dump" in dump.title and restart.verify == "their handlers finish records again"
+    assert all_hold(restart.checks, row) is Answer.NO
+
+
+def test_handlers_that_hold_nothing_may_get_nothing(rows: dict[str, SubscriptionFeatures]) -> None:
+    """As before: only a look tells."""
+    row = rows["one member holds nothing"]
+    assert not row.held_members and row.idle_members == ("m-0",) and row.verdict is Verdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("name", ["nobody is idle", "more members than partitions", "no members"])

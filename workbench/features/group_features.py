@@ -88,6 +88,7 @@ MEMBER_FEATURES = {
     "worked_ago_seconds": f"-{of('max', 'last', STORY, stat='member_worked')}",
     "against_peers": of("max", "last", STORY, stat="member_against_peers"),
     "busy": of("max", "last", STORY, stat="member_busy"),
+    "held_seconds": f"-{of('max', 'last', STORY, stat='member_held')}",
     **FETCHED,  # of a client that tells one number for all of its partitions
     # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"

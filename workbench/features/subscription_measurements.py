@@ -91,6 +91,7 @@ class MemberFeatures:
         against_peers: time that its handlers take for a record since the group is late, as a multiple of what the other members take
         for those of the same processors.
         busy: share of its time that its handlers take for records of its busiest processor, since the group is late.
+        held_seconds: for how long its handlers have held something without a break.
         fetch_queue_recent_low: fetched messages that wait in it at least, if it tells one number for all of its partitions.
     """
 
@@ -118,6 +119,7 @@ class MemberFeatures:
     stats_stand: bool | None
     against_peers: float | None
     busy: float | None
+    held_seconds: float | None
     fetch_queue_recent_low: float | None
 
 

@@ -33,6 +33,7 @@ class MemberStory:
         records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
         against_peers: time that its handlers take for a record, as a multiple of what the other members take for those of the same
             processors; None if nobody else has them.
+        held: since when its handlers have held something without a break; None if they hold nothing, or nobody tells.
         busy: share of its time that its handlers take for records of its busiest processor.
     """
 
@@ -44,6 +45,7 @@ class MemberStory:
     seconds: dict[str, list[Track]] = field(default_factory=dict)
     against_peers: float | None = None
     busy: float | None = None
+    held: float | None = None
 
 
 def members_of(
@@ -78,6 +80,23 @@ def members_of(
         story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
         if story is not None:
             story.seconds.setdefault(label["processor"], []).append(line)
+    held = _held_since(samples, window)
+    for (cluster, group, _), those in found.items():
+        for member, story in those.items():
+            story.held = held.get((cluster, group, member))
+    return found
+
+
+def _held_since(samples: pa.Table, window: Window) -> dict[tuple[str, str, str], float]:
+    """Since when the handlers of each member have held something, in seconds before the window's end, by cluster, group and member."""
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "in_flight"), pc.is_valid(samples["value"])))
+    found: dict[tuple[str, str, str], float] = {}
+    for label, line in tracks_of(rows, ("cluster", "group", "topic", "member", "processor", "queue"), window):
+        empty = np.flatnonzero(line.value < 1)
+        if len(empty) and empty[-1] == len(line) - 1:
+            continue
+        whose = label["cluster"], label["group"], label["member"]
+        found[whose] = min(found.get(whose, 0.0), float(line.at[empty[-1] + 1 if len(empty) else 0]))
     return found
 
 

@@ -344,5 +344,7 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
                 yield Fact(key, None, "member_against_peers", it.against_peers, name, it.last)
             if it.busy is not None:
                 yield Fact(key, None, "member_busy", it.busy, name, it.last)
+            if it.held is not None:
+                yield Fact(key, None, "member_held", it.held, name, it.last)
             if it.before:
                 yield Fact(key, None, "member_seen", 1.0, name, it.first, before=True)

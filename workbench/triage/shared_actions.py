@@ -80,9 +80,13 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     hung, who = row.hung_members, hung_or_gone(row)
     names = f" ({listed(who)})" if who else ""
     if hung:
-        told = tuple(m.member for m in row.members if m.member in hung and m.poll_age_seconds is not None)
-        untold = tuple(member for member in hung if member not in told)
+        held, polls = row.held_members, {m.member for m in row.members if m.poll_age_seconds is not None}
+        told = tuple(member for member in hung if member in polls and member not in held)
+        untold = tuple(member for member in hung if member not in (*told, *held))
         limit, checks, again = row.limits.poll_age_seconds, list[Check](), list[str]()
+        if held:
+            again.append("their handlers finish records again")
+            checks.append(Check("members", "<", limit, field="worked_ago_seconds", items=held))
         if told:
             again.append(f"each of them has polled in the last {duration(limit)}")
             checks.append(Check("members", "<", limit, field="poll_age_seconds", items=told))

@@ -106,7 +106,8 @@ QUESTION = Node(
         yes("rejoining", "its members are rejoining", lambda row: row.rejoining),
         no(
             "hung",
-            "members do not poll (or their clients' statistics stand), and what they own stands still; it hardly rebalances",
+            "members do not poll (or their clients' statistics stand), or their handlers hold records and finish none while others do,"
+            " and what they own stands still; it hardly rebalances",
             _hangs,
             Operand("poll_age_seconds", "s", ">", setting="poll_age_seconds"),
         ),
@@ -172,6 +173,10 @@ def _headline(row: Row) -> str:
         others = f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
         return f"Nobody reads this topic any more: no member of the group has a partition of it{others}."
     hung = row.hung_members
+    if row.held_members and hung == row.held_members:
+        ages = [m.worked_ago_seconds or 0.0 for m in row.members if m.member in hung]
+        who, have = ("A member hangs", "holds") if len(hung) == 1 else ("Members hang", "hold")
+        return f"{who}: {listed(hung)} {have} records in handlers, and none has ended for {duration(min(ages))}."
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
         who, has, own = ("A member hangs", "has", "it owns") if len(hung) == 1 else ("Members hang", "have", "they own")

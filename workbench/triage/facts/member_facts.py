@@ -33,15 +33,27 @@ class Members(Partitions):
             return ()
         if self.frozen_count < max(1, floor(each)):
             return ()
-        stopped = least(*(p.moved_ago_seconds for p in frozen))
+        return tuple(it.member for it in self.members if self._has_stopped(it))
 
-        def is_idle(it: MemberFeatures) -> bool:
+    def _has_stopped(self, it: MemberFeatures) -> bool:
+        """Whether its handlers finish nothing while others do, for as long as partitions stand still."""
+        ago = it.worked_ago_seconds
+        stopped = least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
+        others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
+        return (
+            it.live and others and all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped))) is True
+        )
+
+    @fact
+    def held_members(self) -> tuple[str, ...]:
+        """Those whose handlers hold something all the while, and finish nothing: they hang, whether or not their client polls."""
+        limit = self.limits.poll_age_seconds
+
+        def is_held(it: MemberFeatures) -> bool:
             ago = it.worked_ago_seconds
-            others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
-            long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped)))
-            return it.live and others and long is True
+            return all_of(above(ago, limit), at_least(it.held_seconds, times(LESS, ago)), self._has_stopped(it)) is True
 
-        return tuple(it.member for it in self.members if is_idle(it))
+        return tuple(it.member for it in self.members if is_held(it))
 
     @fact
     def hot_members(self) -> tuple[str, ...]:
@@ -173,8 +185,8 @@ class Members(Partitions):
 
     @fact
     def hung_members(self) -> tuple[str, ...]:
-        """Those that do not poll."""
-        return tuple(it.member for it in self.members if self._hangs(it))
+        """Those that do not poll, or whose handlers do not end."""
+        return tuple(it.member for it in self.members if self._hangs(it) or it.member in self.held_members)
 
     @fact
     def members_stay(self) -> Known:
