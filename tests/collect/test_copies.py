@@ -204,6 +204,23 @@ def test_a_pod_that_was_there_for_a_moment_hides_no_member() -> None:
     assert sorted(found.series.names["member"].to_pylist()) == [f"consumer-pay-1 ({pod})" for pod in "abc"]
 
 
+def test_a_partition_that_goes_to_another_pod_of_one_client_id_is_no_contradiction() -> None:
+    """Micrometer drops the meters of a partition that was taken away once a minute: until then, both pods tell its lag."""
+    name = {"client_id": "kafka-consumer-orders"}
+    whole = {**name, "__name__": "kafka_consumer_coordinator_rebalance_total"}
+    lag = {**name, "__name__": "kafka_consumer_fetch_manager_records_lag", "topic": "t", "partition": "0"}
+    before, after = HOUR[HOUR <= 1830], HOUR[HOUR >= 1800]
+    told = [
+        *(({**whole, "pod": pod}, HOUR, 3 + 0 * HOUR) for pod in "ab"),
+        ({**lag, "pod": "a"}, before, 7 + 0 * before),
+        ({**lag, "pod": "b"}, after, 50 * after),
+    ]
+    names = counted(told, profile=CLIENT).series.names
+    assert sorted(zip(names["signal"].to_pylist(), names["member"].to_pylist(), strict=True)) == [
+        (signal, f"kafka-consumer-orders ({pod})") for signal in ("consumer_lag", "rebalances") for pod in "ab"
+    ]
+
+
 def test_parts_of_a_counter_are_added_up() -> None:
     """A label of the metric itself, which no profile maps."""
     name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "x", "instance": "a:1"}

@@ -171,7 +171,7 @@ class _Clashes:
         if clusters:
             self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
         sources = {code: {source: self._source(source) for source in found} for code, found in copied.items()}
-        members = {code for code in copied if self._are_members(code)}
+        members = self._told_apart(copied, sources)
         rank, notes = self._ranked({code: found for code, found in copied.items() if code not in members}, sources)
         dropped: list[int] = []
         made: list[SeriesTable] = []
@@ -336,11 +336,28 @@ class _Clashes:
 
     # Members
 
+    def _told_apart(
+        self, copied: Mapping[int, Mapping[Source, list[int]]], sources: Mapping[int, Mapping[Source, Source]]
+    ) -> set[int]:
+        """Series of several members of one name.
+
+        Processes that one of them has shown to be two are two in all of their series: of a partition that goes from one to the other,
+        both tell something for a moment alone.
+        """
+        may = [code for code in copied if self._may_be_members(code)]
+        members = {code for code in may if self._are_members(code)}
+        shown = {(self.members[self._first(code)], source) for code in members for source in sources[code].values()}
+        return members | {
+            code for code in may if all((self.members[self._first(code)], it) in shown for it in sources[code].values())
+        }
+
+    def _may_be_members(self, code: int) -> bool:
+        """Whether only a scrape's target tells series of one client id apart."""
+        place = self.varying[code] & PLACE_LABELS and not self.varying[code] & self.declared
+        return self.members[self._first(code)] is not None and bool(place)
+
     def _are_members(self, code: int) -> bool:
-        """Two processes with one client id: both have samples at the same time, and only a scrape's target tells them apart."""
-        name = self.members[self._first(code)]
-        if name is None or not self.varying[code] & PLACE_LABELS or self.varying[code] & self.declared:
-            return False
+        """Whether both have samples at the same time, so that they are two processes."""
         spans = sorted(
             (int(times[0]), int(times[-1]))
             for ats in self.clashes[code].values()
