@@ -245,6 +245,14 @@ pc_inflight_records{pcinstance="i-1",subsystem="workmanager"} 3
 pc_partition_latest_committed_offset{pcinstance="i-1",subsystem="partitions",topic="orders",partition="3"} 880
 pc_partitions_paused{pcinstance="i-1",subsystem="partitions"} 1
 """,
+    "quarkus_messaging": """
+quarkus_messaging_message_count_total{channel="orders",} 52
+quarkus_messaging_message_acks_total{channel="orders",} 49
+quarkus_messaging_message_failures_total{channel="orders",} 1
+quarkus_messaging_message_duration_seconds_count{channel="orders",} 50
+quarkus_messaging_message_duration_seconds_sum{channel="orders",} 2.5
+quarkus_messaging_message_duration_seconds_max{channel="orders",} 0.2
+""",
     "faststream": """
 faststream_received_messages_total{app_name="pay-app",broker="kafka",handler="orders"} 50
 faststream_received_messages_in_process{app_name="pay-app",broker="kafka",handler="orders"} 3
@@ -589,6 +597,10 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("in_flight", {"member": "pay-app", "processor": "all"}, 3.0),
         ("process_time", {"member": "pay-app", "topic": "orders", "processor": "all"}, 2.5),
         ("deserialized", {"member": "pay-app", "topic": "orders"}, 50.0),
+    ],
+    "quarkus_messaging": [
+        ("processed", {"processor": "orders", "stat": "ok"}, 49.0),
+        ("processed", {"processor": "orders", "stat": "failed"}, 1.0),
     ],
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
     "faust": [

@@ -121,6 +121,7 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "otel_kafka_clients",
         "otel_messaging",
         "parallel_consumer",
+        "quarkus_messaging",
         "spring_listener",
         "strimzi_reporter",
         "kafka_streams",

@@ -292,3 +292,23 @@ def test_a_faust_application_is_told_by_the_names_of_its_metrics() -> None:
     }
     assert (told["rebalances", "value"], told["in_flight", "value"]) == (2.0, 4.0)
     assert told["process_time", "sum"] / told["process_time", "count"] == pytest.approx(0.0996, abs=1e-4)
+
+
+def test_a_page_of_quarkus_has_its_client_and_its_channel() -> None:
+    """The client of all pods has the channel's name; an idle ratio of polls within one millisecond is not a number, and unknown."""
+    page = Page(url="http://page", taken_at=1000.0, text=text("quarkus_3_33"))
+    client, channel = page_series(page, [load_profile("micrometer"), load_profile("quarkus_messaging")], cluster="c")
+    rows = (
+        with_groups(client, load_profile("micrometer"), {"kafka-consumer-orders-batch": "pay"}).to_samples().to_pylist()
+    )
+    assert {row["group"] for row in rows} == {"pay"}
+    assert {row["topic"] for row in rows} == {None, "shop.events"}
+    assert {row["signal"] for row in rows} == set(load_profile("micrometer").signals)
+    assert [(row["value"], row["flag"]) for row in rows if row["signal"] == "poll_idle"] == [(None, "nan")]
+    told = {(row["signal"], row["stat"]): (row["processor"], row["value"]) for row in channel.to_samples().to_pylist()}
+    assert told == {
+        ("process_time", "count"): ("orders-batch", 455.0),
+        ("process_time", "sum"): ("orders-batch", pytest.approx(41.537726939)),
+        ("processed", "ok"): ("orders-batch", 455.0),
+        ("processed", "failed"): ("orders-batch", 0.0),
+    }
