@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from evaluation.others import inside, python_framework_scenarios, spring_scenarios
+from evaluation.others import inside, python_framework_scenarios, reactive_scenarios, spring_scenarios
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
@@ -24,8 +24,9 @@ from workbench.triage.verdict_names import Verdict
 
 Shape = Literal[
     "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring", "java_otel", "java_strimzi", "parallel",
-    "faststream", "faust",
+    "faststream", "faust", "quarkus", "pekko", "reactor",
 ]  # fmt: skip
+_REACTIVE = ("quarkus", "pekko", "reactor")
 _INSIDE = ("java_otel", "java_strimzi", "parallel")
 _FRAMEWORKS = ("faststream", "faust")
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
@@ -43,6 +44,9 @@ def _prepare(draw: Draw, shape: Shape) -> None:
         return
     if shape in _FRAMEWORKS:
         python_framework_scenarios.prepare(draw, shape)
+        return
+    if shape in _REACTIVE:
+        reactive_scenarios.prepare(draw, shape)
         return
     draw.consumer = shape
     draw.threads = draw.random.choice((3, 4)) if shape in ("pool", "parallel") else 1
@@ -106,7 +110,9 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     # Threads of Kafka Streams have no client id, so rules for clients leave them out.
     # Nor does a reporter inside of the client, or an agent without the messaging conventions, time handlers.
     untimed = (shape == "streams" and draw.measured.rules != "plain") or (
-        shape == "java_strimzi" or (shape == "java_otel" and not draw.measured.messaging)
+        shape in ("java_strimzi", "pekko", "reactor")
+        or (shape == "java_otel" and not draw.measured.messaging)
+        or (shape == "quarkus" and not draw.measured.observed)
     )
     also = (*(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)), *((Verdict.CANNOT_TELL,) if untimed else ()))
     return draw.scenario(
@@ -291,7 +297,9 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
 _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
 _NEVER |= {("spring", it) for it in ("slow_type", "poison")}  # it has its own of these
-_NEVER |= {(shape, "slow_type") for shape in _INSIDE}
+_NEVER |= {(shape, "slow_type") for shape in (*_INSIDE, *_REACTIVE)} | {
+    (shape, "paused") for shape in ("pekko", "reactor")
+}
 _NEVER |= {
     (shape, it) for shape in _FRAMEWORKS for it in ("slow_type", "poison", "paused")
 }  # they have poison of their own
@@ -309,6 +317,9 @@ _SHAPES: dict[Shape, str] = {
     "parallel": "a parallel consumer",
     "faststream": "an application on FastStream",
     "faust": "an application on Faust",
+    "quarkus": "a Quarkus application",
+    "pekko": "a stream of Pekko Connectors Kafka",
+    "reactor": "a receiver of Reactor Kafka",
 }
 
 
@@ -316,6 +327,8 @@ def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
     made = partial(make, shape)
     if shape in _FRAMEWORKS:
         return partial(python_framework_scenarios.told_by_pods, made)
+    if shape in _REACTIVE:
+        return partial(reactive_scenarios.told_by_pods, made)
     return partial(spring_scenarios.told_by_pods, made) if shape == "spring" else made
 
 
@@ -334,6 +347,11 @@ OTHERS |= {
     for shape in _FRAMEWORKS
     for name, (make, what) in python_framework_scenarios.KINDS.items()
     if (shape, name) not in python_framework_scenarios.NEVER
+}
+OTHERS |= {
+    f"{shape}_{name}": (_made(shape, make), f"{_SHAPES[shape]}: {what}")
+    for name, (make, what, shapes) in reactive_scenarios.KINDS.items()
+    for shape in shapes
 }
 
 # Those of the runtime too.

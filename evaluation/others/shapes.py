@@ -13,6 +13,7 @@ from evaluation.others import java_consumer
 from evaluation.others.inside import Inside, Parallel
 from evaluation.others.java_consumer import PROGRAMS
 from evaluation.others.python_frameworks import FastStream, Faust
+from evaluation.others.reactive import Pekko, Quarkus, Reactor
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
 from evaluation.others.spring import Spring
 from workbench.lab.lab import LAG_PROFILES
@@ -117,4 +118,5 @@ def add_shapes() -> None:
     SHAPES.update({"aiokafka": PythonClient("aiokafka"), "kafka_python": PythonClient("kafka_python")})
     SHAPES.update({"spring": Spring(), "faststream": FastStream(), "faust": Faust()})
     SHAPES.update({"java_otel": Inside("otel"), "java_strimzi": Inside("strimzi"), "parallel": Parallel()})
+    SHAPES.update({"quarkus": Quarkus(), "pekko": Pekko(), "reactor": Reactor()})
     SHAPES.update({name: Java(name) for name in PROGRAMS})

@@ -119,3 +119,34 @@ class FaustConfig(BaseModel):
     crashes: bool = Field(default=False, description="Whether a poison record ends the process.")
     metrics_port: int
     faust: dict[str, str | int | float | bool] = Field(default={}, description="Further settings of the application.")
+
+
+class QuarkusConfig(BaseModel):
+    """Settings of a Quarkus application."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    client_id: str = Field(description="Name of the instance, whatever its consumer is called.")
+    metrics_port: int
+    channel: str
+    patient: bool = Field(description="Whether a record that fails is tried again every second.")
+    probed: bool = Field(
+        description="Whether it ends when its channel is not alive, as a liveness probe would have it."
+    )
+    quarkus: dict[str, str | int | float | bool] = Field(description="Quarkus' properties.")
+
+
+class StreamConfig(BaseModel):
+    """Settings of a stream of Pekko Connectors Kafka, or of Reactor Kafka."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    bootstrap: str
+    group: str
+    topic: str
+    client_id: str
+    errors: Literal["fail", "restart", "retry"]
+    threads: int = Field(description="Records that are handled at the same time.")
+    named: bool = Field(description="Whether its consumer is called after the instance.")
+    metrics_port: int
+    kafka: dict[str, str | int | float | bool] = {}
