@@ -23,10 +23,11 @@ class Members(Partitions):
     def idle_members(self) -> tuple[str, ...]:
         """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped.
 
-        A client tells itself whether it polls; where something that it has fetched always waits, other threads handle it.
+        That a client polls says nothing of other threads that handle what it has read (a pool, Quarkus): it counts only where it is
+        measured that nothing waits for them.
         """
         frozen = [p for p in self.partitions if self.is_frozen(p)]
-        inside = all(above(p.fetch_queue_recent_low, 0) is True for p in frozen)
+        inside = all(above(p.fetch_queue_recent_low, 0) is not False for p in frozen)
         told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in self.members)
         each = self.each_members_partitions
         if (told_by_client and not inside) or each is None or not at_most(self.group_members, self.partition_count):
