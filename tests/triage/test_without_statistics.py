@@ -155,7 +155,7 @@ def test_handlers_that_hold_a_record_and_finish_none_hang(name: str, rows: dict[
     assert row.held_members == row.hung_members == ("m-0",)
     assert row.verdict is Verdict.CONSUMER_STOPPED, (row.verdict, row.reasons)
     leaf = leaf_of(row.verdict)
-    assert "A member hangs: m-0 holds records in handlers, and none has ended for" in leaf.headline(row)
+    assert "A member hangs: no handler of m-0 has ended for" in leaf.headline(row)
     dump, restart = leaf.actions(Subject("test", "g", "t"), row)
     assert "thread dump" in dump.title and restart.verify == "their handlers finish records again"
     assert all_hold(restart.checks, row) is Answer.NO

@@ -175,8 +175,8 @@ def _headline(row: Row) -> str:
     hung = row.hung_members
     if row.held_members and hung == row.held_members:
         ages = [m.worked_ago_seconds or 0.0 for m in row.members if m.member in hung]
-        who, have = ("A member hangs", "holds") if len(hung) == 1 else ("Members hang", "hold")
-        return f"{who}: {listed(hung)} {have} records in handlers, and none has ended for {duration(min(ages))}."
+        who = "A member hangs" if len(hung) == 1 else "Members hang"
+        return f"{who}: no handler of {listed(hung)} has ended for {duration(min(ages))}, with records in them."
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
         who, has, own = ("A member hangs", "has", "it owns") if len(hung) == 1 else ("Members hang", "have", "they own")
