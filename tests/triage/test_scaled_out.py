@@ -324,14 +324,14 @@ def test_who_catches_up_each_time_has_enough_members(
 
 
 @pytest.mark.parametrize(
-    ("works_on", "as_before", "answer"),
+    ("never_rests", "as_before", "answer"),
     [(True, True, Answer.YES), (True, False, Answer.CANNOT_TELL), (False, True, Answer.CANNOT_TELL)],
 )
 def test_who_works_all_the_time_does_not_stand_still_with_its_commits(
-    works_on: bool, as_before: bool, answer: Answer
+    never_rests: bool, as_before: bool, answer: Answer
 ) -> None:
     """A job's commits wait for its checkpoints. Handlers that wait for what they call are as busy, and take longer than before."""
-    assert too_few(outages=True, works_on=works_on, handlers_as_before=as_before) is answer
+    assert too_few(outages=True, never_rests=never_rests, handlers_as_before=as_before) is answer
 
 
 @pytest.mark.parametrize("interval", [15.0, 30.0, 60.0])

@@ -28,8 +28,12 @@ def _waits_for_others(row: Row) -> bool:
 
     They may wait until it has read the others.
     """
-    works = row.queueless and row.own_work is True and row.works_on and row.moving_partitions > 0
-    return works and not row.stuck_partitions and 1 <= row.frozen_count <= row.few_partitions
+    return (
+        row.never_rests
+        and row.moving_partitions > 0
+        and not row.stuck_partitions
+        and 1 <= row.frozen_count <= row.few_partitions
+    )
 
 
 def _words(row: Row) -> str:

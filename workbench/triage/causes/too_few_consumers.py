@@ -31,7 +31,7 @@ _ONE_EACH = (
 
 def _stands_at_times(row: Row) -> bool:
     """Whether its commits stood, and it did too: handlers that are busy as long as before, all the time, wait for a checkpoint."""
-    return row.outages and not (row.works_on and row.handlers_as_before)
+    return row.outages and not (row.never_rests and row.handlers_as_before)
 
 
 def _has_caught_up(row: Row) -> bool:

@@ -269,6 +269,11 @@ class WorkFacts(MeasuredSubscription):
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
         return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * self.handled_per_second
 
+    @fact
+    def never_rests(self) -> bool:
+        """The same of a consumer without queues, whose own work is the limit. (Of many threads, one may be busy while others wait.)"""
+        return self.queueless and self.own_work is True and self.works_on
+
     @cached_property
     def handled_per_second(self) -> float:
         """Records/s that all handlers finish together."""
