@@ -34,10 +34,11 @@ from workbench.collect.source_agreement import (
     compared_offsets,
     has_gap,
     in_gaps,
+    measured,
     reaches,
     surely_whole,
 )
-from workbench.collect.sum_counter_series import CounterParts, measured
+from workbench.collect.sum_counter_series import CounterParts
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -344,12 +345,15 @@ class _Clashes:
         Processes that one of them has shown to be two are two in all of their series: of a partition that goes from one to the other,
         both tell something for a moment alone.
         """
-        may = [code for code in copied if self._may_be_members(code)]
-        members = {code for code in may if self._are_members(code)}
-        shown = {(self.members[self._first(code)], source) for code in members for source in sources[code].values()}
-        return members | {
-            code for code in may if all((self.members[self._first(code)], it) in shown for it in sources[code].values())
+        processes = {
+            code: {(self.members[self._first(code)], it) for it in sources[code].values()}
+            for code in copied
+            if self._may_be_members(code)
         }
+        shown = set[tuple[str | None, Source]]().union(
+            *(it for code, it in processes.items() if self._are_members(code))
+        )
+        return {code for code, it in processes.items() if it <= shown}
 
     def _may_be_members(self, code: int) -> bool:
         """Whether only a scrape's target tells series of one client id apart."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from workbench.collect.measurer_labels import REPLICA_LABELS
 from workbench.collect.processes_of_one_name import is_of_members, place_of, process_label, process_of
 from workbench.collect.restore_underscored_names import underscored
+from workbench.collect.source_agreement import Measured, measured
 from workbench.samples import FloatArray, IntArray, SeriesTable, concat_series
 from workbench.signals import FAILURES
 
@@ -24,7 +25,6 @@ _READ = "deserialized"
 # Records without a call of their own are those of batches if they are more than what waited for a while, and a quarter of all calls.
 _OF_CALLS = 0.25
 
-Line = tuple[IntArray, FloatArray]  # times in µs, values
 _Unit = tuple[str, str, tuple[tuple[str, str], ...]]  # process, group, and which copy of its page
 
 
@@ -37,7 +37,9 @@ class GroupsOfProcesses:
     _by_label: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     # Metric of what a process reads: of several, the first.
     _tells: dict[tuple[str, str], str] = field(default_factory=dict)
-    _read: dict[_Unit, tuple[list[Line], list[Line]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
+    _read: dict[_Unit, tuple[list[Measured], list[Measured]]] = field(
+        default_factory=lambda: defaultdict(lambda: ([], []))
+    )
 
     def learn(self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]) -> None:
         """Take the series of a profile whose members are client ids.
@@ -62,7 +64,7 @@ class GroupsOfProcesses:
             metric = where.get("__name__", "")
             if self._tells.setdefault((place, group), metric) == metric:
                 by_topic, whole = self._read[place, group, _copy(where)]
-                (whole if it["topic"] is None else by_topic).append(_line(series, starts, at))
+                (whole if it["topic"] is None else by_topic).append(measured(series, starts, [at]))
 
     @property
     def by_label(self) -> dict[str, list[str]]:
@@ -90,32 +92,30 @@ class GroupsOfProcesses:
             namesakes: groups by their names as a thread may write them: what a process without clients calls itself.
         """
         names = series.names
-        threads = names["member"].to_pylist()
+        threads, signals, own = (names[it].to_pylist() for it in ("member", "signal", "group"))
         places, shown = ([of(it) for it in labels] for of in (process_of, place_of))
         groups = [
             group
             or members.get(thread)
             or (None if self._clients.get(at) else namesakes.get(thread) or members.get(by))
-            for group, thread, at, by in zip(names["group"].to_pylist(), threads, places, shown, strict=True)
+            for group, thread, at, by in zip(own, threads, places, shown, strict=True)
         ]
         of = [(at, self._group(group, it, at)) for group, it, at in zip(groups, threads, places, strict=True)]
         beside = defaultdict[tuple[str, str | None], set[str | None]](set)
         for unit, thread in zip(of, threads, strict=True):
             beside[unit].add(thread)
         told: list[tuple[str | None, str | None]] = [
-            (unit[1], self._member(*unit, thread, where, alone=len(beside[unit]) == 1))
-            for unit, thread, where in zip(of, threads, shown, strict=True)
+            (unit[1], self._member(*unit, thread, shown[at], alone=len(beside[unit]) == 1))
+            if is_of_members(signals[at])
+            else (own[at], thread)
+            for at, (unit, thread) in enumerate(zip(of, threads, strict=True))
         ]
-        for at, signal in enumerate(names["signal"].to_pylist()):
-            if not is_of_members(signal):
-                told[at] = names["group"][at].as_py(), threads[at]
         named = series.renamed("group", [it[0] for it in told]).renamed("member", [it[1] for it in told])
         named = replace(named, values=series.values.copy())  # times are written for each record
         kept = np.ones(len(series), bool)
         units = defaultdict[_Unit, dict[str, list[int]]](lambda: defaultdict(list))
         self._learn_own(series, labels, told)
-        stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)
-        for number, (signal, stat) in enumerate(stats):
+        for number, (signal, stat) in enumerate(zip(signals, names["stat"].to_pylist(), strict=True)):
             group = told[number][0]
             if group is None or (signal != "process_time" and stat not in FAILURES):
                 continue
@@ -138,7 +138,7 @@ class GroupsOfProcesses:
         for at, signal in enumerate(series.names["signal"].to_pylist()):
             place, group = process_of(labels[at]), told[at][0]
             if signal == _READ and place and group and (unit := (place, group, _copy(labels[at]))) not in known:
-                self._read[unit][0].append(_line(series, starts, at))
+                self._read[unit][0].append(measured(series, starts, [at]))
 
     def _group(self, group: str | None, thread: str | None, place: str) -> str | None:
         """Of a thread: the one that it names itself, one that it is named after, or the only one of its process."""
@@ -173,13 +173,7 @@ def _copy(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, labels[name]) for name in REPLICA_LABELS & labels.keys()))
 
 
-def _line(series: SeriesTable, starts: IntArray, at: int) -> Line:
-    span = slice(starts[at], starts[at] + series.lengths[at])
-    known = ~np.isnan(series.values[span])
-    return series.ts_us[span][known], series.values[span][known]
-
-
-def _sum(lines: Sequence[Line], ts_us: IntArray) -> FloatArray:
+def _sum(lines: Sequence[Measured], ts_us: IntArray) -> FloatArray:
     """Counters of one process together, as they are known at these times; NaN where none is. An agent has a page of its own."""
     total, number = np.zeros(len(ts_us)), np.zeros(len(ts_us))
     for times, values in lines:
@@ -196,7 +190,7 @@ def _without_batches(
     series: SeriesTable,
     starts: IntArray,
     parts: Mapping[str, Sequence[int]],
-    read: tuple[Sequence[Line], Sequence[Line]],
+    read: tuple[Sequence[Measured], Sequence[Measured]],
 ) -> list[int]:
     """Write the times of a process's calls for each record, where a call takes several; returns the series that are then no more.
 
@@ -212,7 +206,7 @@ def _without_batches(
     failed = [at for it in FAILURES for at in parts.get(it, ())]
     times = np.unique(np.concatenate([series.ts_us[starts[at] :][: series.lengths[at]] for at in (*counts, *sums)]))
     calls, seconds, fails = (
-        _sum([_line(series, starts, at) for at in those], times) for those in (counts, sums, failed)
+        _sum([measured(series, starts, [at]) for at in those], times) for those in (counts, sums, failed)
     )
     by_topic, whole = (_sum(lines, times) for lines in read)
     records, fails = np.where(np.isnan(by_topic), whole, by_topic), np.nan_to_num(fails)

@@ -25,7 +25,14 @@ from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.processes_of_one_name import place_of
 from workbench.collect.restore_underscored_names import Spelling, in_full_first, underscored
 from workbench.collect.selectors import LabelMatcher, named, one_of
-from workbench.collect.source_join import also_as_written, named_by_client, with_derived, with_groups, with_patterns
+from workbench.collect.source_join import (
+    also_as_written,
+    named_by_client,
+    namesakes,
+    with_derived,
+    with_groups,
+    with_patterns,
+)
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
@@ -175,8 +182,8 @@ class PrometheusSource:
             called = [*pc.unique(found.series.names["member"]).to_pylist(), *map(place_of, found.labels)]
             settled = also_as_written(self.members) if "member" in profile.underscored else self.members
             mapped = with_patterns(settled, pa.chunked_array([called], pa.string()))
-            namesakes = also_as_written({it: it for it in spelling.known["group"]})
-            found = _Found(*processes.threads(found.series, found.labels, mapped, namesakes=namesakes))
+            called_alike = namesakes(spelling.known["group"])
+            found = _Found(*processes.threads(found.series, found.labels, mapped, namesakes=called_alike))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
         members |= {to: members[of] for to, of in counted.aliases.items() if of in members}

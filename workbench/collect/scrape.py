@@ -20,7 +20,7 @@ from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPL
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.restore_underscored_names import Spelling, in_full_first
 from workbench.collect.scraped_timestamps import OwnTimes
-from workbench.collect.source_join import also_as_written, with_groups
+from workbench.collect.source_join import namesakes, with_groups
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import WebSession, cause
@@ -232,8 +232,7 @@ def scrape(
     told: dict[int, SeriesTable] = {}
     for at in in_full_first([profile for profile, _ in by_profile]):
         profile, series = by_profile[at]
-        # A process may call itself as its group is called.
-        also = also_as_written({it: it for it in spelling.known["group"]}) if profile.member_is == "thread" else {}
+        also = namesakes(spelling.known["group"]) if profile.member_is == "thread" else {}
         told[at] = with_groups(spelling.corrected(series, profile), profile, {**also, **members})
     missing += spelling.notes
     return most_trusted([told[at] for at in sorted(told)]), missing

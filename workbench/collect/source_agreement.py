@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from workbench.samples import FloatArray, IntArray
+from workbench.samples import FloatArray, IntArray, SeriesTable
 
 _SLACK_US = 30_000_000  # exporters ask Kafka at their own times
 _ALIKE_RATIO = 0.95  # of the samples of a partition
 _ALIKE_LAG_RATIO = 0.6  # two exporters with lag alone: each measures at its own moment
 GAP_INTERVALS = 2.5
+ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 
 Measured = tuple[IntArray, FloatArray]  # µs since the epoch in order, and values, both (n,)
 
@@ -75,6 +76,18 @@ def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | No
 
 def _interval(times: IntArray) -> int:
     return int(np.median(np.diff(times))) if len(times) > 1 else 0
+
+
+def measured(series: SeriesTable, starts: IntArray, ats: Sequence[int]) -> Measured:
+    """The values of some series of a table, whose first samples are at `starts`, in order of time."""
+    if not ats:
+        return np.empty(0, np.int64), np.empty(0)
+    spans = [slice(starts[at], starts[at] + series.lengths[at]) for at in ats]
+    times = np.concatenate([series.ts_us[span] for span in spans])
+    values = np.concatenate([series.values[span] for span in spans])
+    known = ~np.isnan(values)
+    order = np.argsort(times[known], kind="stable")
+    return times[known][order], values[known][order]
 
 
 def summed(parts: Sequence[Measured], *, intervals: float) -> Measured:

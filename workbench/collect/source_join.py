@@ -105,6 +105,11 @@ def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable
     return series.where(pc.or_(pc.is_null(named), pc.is_in(named, pa.array(groups, pa.string()))))
 
 
+def namesakes(groups: Iterable[str]) -> dict[str, str]:
+    """Groups by their own names, as a process may write them that calls itself as its group is called."""
+    return also_as_written({it: it for it in groups})
+
+
 def also_as_written(members: Mapping[str, str]) -> dict[str, str]:
     """Members also by their names with underscores, but for those that are then members of several groups."""
     written = defaultdict[str, set[str]](set)

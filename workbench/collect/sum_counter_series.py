@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
-from workbench.collect.source_agreement import Measured, summed
-from workbench.samples import IntArray, SeriesTable, concat_series
+from workbench.collect.source_agreement import ONE_SCRAPE_RATIO, measured, summed
+from workbench.samples import SeriesTable, concat_series
 from workbench.signals import SIGNALS, Kind
-
-_ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 
 
 class CounterParts:
@@ -77,18 +75,6 @@ class CounterParts:
         A process that has begun anew makes a part at its first event. With the part's old value until then, the sum would fall when it
         comes back, as if the others had begun anew, too.
         """
-        times, total = summed([measured(self._series, self._starts, ats) for ats in parts], intervals=_ONE_SCRAPE_RATIO)
+        times, total = summed([measured(self._series, self._starts, ats) for ats in parts], intervals=ONE_SCRAPE_RATIO)
         first = self._series.names.slice(parts[0][0], 1)
         return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
-
-
-def measured(series: SeriesTable, starts: IntArray, ats: Sequence[int]) -> Measured:
-    """The values of some series of a table, whose first samples are at `starts`, in order of time."""
-    if not ats:
-        return np.empty(0, np.int64), np.empty(0)
-    spans = [slice(starts[at], starts[at] + series.lengths[at]) for at in ats]
-    times = np.concatenate([series.ts_us[span] for span in spans])
-    values = np.concatenate([series.values[span] for span in spans])
-    known = ~np.isnan(values)
-    order = np.argsort(times[known], kind="stable")
-    return times[known][order], values[known][order]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.source_agreement import GAP_INTERVALS, Measured, summed
+from workbench.collect.source_agreement import GAP_INTERVALS, ONE_SCRAPE_RATIO, Measured, measured, summed
 from workbench.collect.source_join import by_name
 from workbench.profiles import Profile
 from workbench.profiles.mapping_rule import EVERY_OUTCOME
@@ -30,8 +30,6 @@ _LARGEST_UNITS = ("seconds", "members")
 _MEANS = ("mean", "batch")  # parts of a signal that are no count
 # Rates are of about the last minute, and say nothing of a longer time without samples.
 _TOLD_US = 150_000_000
-
-_ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 
 _Key = tuple[Any, ...]
 
@@ -88,12 +86,13 @@ class Wholes:
         for at in np.flatnonzero(parts).tolist():
             by_code[int(codes[at])].append(at)
         batch = SampleBatch(series.names["cluster"][0].as_py(), series.names["source"][0].as_py())
+        starts = series.starts
         for ats in by_code.values():
             named = series.names.slice(ats[0], 1).to_pylist()[0] | {"broker": None}
             key = tuple(named[name] for name in others)
             each: dict[str | None, list[Measured]] = defaultdict(list)
             for at in ats:
-                span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+                span = slice(starts[at], starts[at] + series.lengths[at])
                 each[brokers[at]].append((series.ts_us[span], series.values[span]))
             seen = self._brokers[key]
             seen.update(each)
@@ -126,21 +125,18 @@ class Wholes:
 
 def _succeeded(series: SeriesTable) -> SeriesTable:
     """Attempts of all outcomes, without those of the others that are told of the same processor: the rest was ok."""
-    every = pc.and_(pc.equal(series.names["signal"], "processed"), pc.equal(series.names["stat"], EVERY_OUTCOME))
+    counts = pc.equal(series.names["signal"], "processed")
+    every = pc.and_(counts, pc.equal(series.names["stat"], EVERY_OUTCOME))
     if not pc.any(every).as_py():
         return series
-    codes = codes_of(series.names, [name for name in NAMES_SCHEMA.names if name != "stat"])
-    told = np.array(every.to_pylist(), bool)
+    codes, starts = codes_of(series.names, [name for name in NAMES_SCHEMA.names if name != "stat"]), series.starts
+    others: dict[int, list[int]] = defaultdict(list)
+    for at in np.flatnonzero(pc.and_not(counts, every).to_numpy()).tolist():
+        others[int(codes[at])].append(at)
     batch = SampleBatch(series.names["cluster"][0].as_py(), series.names["source"][0].as_py())
-
-    def samples(at: int, sign: int) -> Measured:
-        span = slice(series.starts[at], series.starts[at] + series.lengths[at])
-        known = ~np.isnan(series.values[span])
-        return series.ts_us[span][known], sign * series.values[span][known]
-
-    for at in np.flatnonzero(told).tolist():
-        others = [samples(it, -1) for it in np.flatnonzero((codes == codes[at]) & ~told).tolist()]
-        times, rest = summed([samples(at, 1), *others], intervals=_ONE_SCRAPE_RATIO)
+    for at in np.flatnonzero(every.to_numpy()).tolist():
+        less = ((times, -values) for times, values in (measured(series, starts, [it]) for it in others[int(codes[at])]))
+        times, rest = summed([measured(series, starts, [at]), *less], intervals=ONE_SCRAPE_RATIO)
         labels = series.names.slice(at, 1).to_pylist()[0]
         batch.add("processed", labels, times, np.maximum(rest, 0.0), stat=ProcessingOutcome.OK)
     return concat_series([series.where(pc.invert(every)), batch.to_series()])

@@ -154,14 +154,12 @@ def _table(rows: _Rows, edges: IntArray) -> pa.Table:
     numbers = _numbers(rows, valid, run_of_row, edges)
     gauge, nothing = ~rows.counters, np.full(runs, np.nan)
     representative = pa.array(rows.starts)
+    labels = {name: rows.columns[name].take(representative) for name in _KEYS}
     # What a client tells of all its partitions together stays its own.
-    whole = _is_in(rows.columns["signal"], EACH_MEMBERS) & rows.columns["partition"].is_null().to_numpy(
-        zero_copy_only=False
-    )
-    memberless = (_is_in(rows.columns["signal"], MEMBERLESS) & ~whole)[rows.starts]
+    whole = _is_in(labels["signal"], EACH_MEMBERS) & labels["partition"].is_null().to_numpy(zero_copy_only=False)
+    memberless = _is_in(labels["signal"], MEMBERLESS) & ~whole
     built: dict[str, pa.Array] = {}
-    for name in _KEYS:
-        column = rows.columns[name].take(representative)
+    for name, column in labels.items():
         column = column if name == "partition" else pc.cast(column, pa.string())
         if name == "member":
             column = pc.if_else(pa.array(memberless & gauge), None, column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from workbench.samples import grown
 from workbench.signals import GROUP_STATES, SIGNALS, Grain
 from workbench.window import Window
 
+_Lines = Iterable[tuple[Mapping[str, Any], Track]]
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
 
@@ -76,7 +77,8 @@ def members_of(
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
         known.records.setdefault(label["processor"], []).append(Track(at, grown(line.value)))
     summed = ((it, Track(line.at, grown(line.value))) for it, line in counters_of(samples, window, groups, "sum"))
-    for label, line in (*summed, *_told_seconds(samples, window, groups)):
+    means, batches = (counters_of(samples, window, groups, it) for it in ("mean", "batch"))
+    for label, line in (*summed, *_told_seconds(counters, means, batches)):
         story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
         if story is not None:
             story.seconds.setdefault(label["processor"], []).append(line)
@@ -100,19 +102,14 @@ def _held_since(samples: pa.Table, window: Window) -> dict[tuple[str, str, str],
     return found
 
 
-def _told_seconds(
-    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
-) -> Iterator[tuple[Mapping[str, Any], Track]]:
+def _told_seconds(counters: _Lines, means: _Lines, batches: _Lines) -> Iterator[tuple[Mapping[str, Any], Track]]:
     """Seconds that handlers have taken, of clients that tell a mean (of a call with a batch of records) beside a count of records."""
-    of = {
-        stat: {tuple(it.values()): line for it, line in counters_of(samples, window, groups, stat)}
-        for stat in ("batch", "count")
-    }
-    for label, mean in counters_of(samples, window, groups, "mean"):
+    counts, batch_of = ({tuple(it.values()): line for it, line in lines} for lines in (counters, batches))
+    for label, mean in means:
         whose = tuple(label.values())
-        if (counted := of["count"].get(whose)) is None or len(counted) < 2:
+        if (counted := counts.get(whose)) is None or len(counted) < 2:
             continue
-        batch = of["batch"].get(whose)
+        batch = batch_of.get(whose)
         records = np.diff(np.interp(mean.at, counted.at, grown(counted.value)))
         each = 1.0 if batch is None else np.interp(mean.at, batch.at, batch.value)[1:]
         took = np.divide(records * mean.value[1:], each, out=np.zeros(len(records)), where=each > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import floor
 
 from workbench.features.subscription_measurements import MemberFeatures
@@ -10,7 +11,18 @@ from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.facts.stuck_or_hot_partitions import Partitions
-from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, most, times
+from workbench.triage.facts.unknown_numbers import (
+    Known,
+    Number,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    least,
+    most,
+    times,
+)
 from workbench.triage.operand import first_of
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
@@ -39,11 +51,14 @@ class Members(Partitions):
     def _has_stopped(self, it: MemberFeatures) -> bool:
         """Whether its handlers finish nothing while others do, for as long as partitions stand still."""
         ago = it.worked_ago_seconds
-        stopped = least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
         others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
-        return (
-            it.live and others and all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped))) is True
-        )
+        long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, self._frozen_for)))
+        return it.live and others and long is True
+
+    @cached_property
+    def _frozen_for(self) -> Number:
+        """For how long partitions have stood still whose commits have stopped, each of them at least."""
+        return least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
 
     @fact
     def held_members(self) -> tuple[str, ...]:
