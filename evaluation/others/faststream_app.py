@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,39 +37,22 @@ def _broker(config: FastStreamConfig, registry: CollectorRegistry) -> tuple[Any,
         **({"max_records": 50} if config.batch else {}),
         **({"max_workers": config.workers} if config.workers > 1 else {}),
     }
-    settings = {name.replace(".", "_"): value for name, value in config.kafka.items()}
-    if config.library == "aiokafka":
-        from faststream import AckPolicy
-        from faststream.kafka import KafkaBroker, KafkaMessage
-        from faststream.kafka.prometheus import KafkaPrometheusMiddleware
-
-        broker: Any = KafkaBroker(
-            config.bootstrap,
-            middlewares=[KafkaPrometheusMiddleware(registry=registry, **named)],
-            logger=None,
-            **config.client,
-        )
-        message: Any = KafkaMessage
-        common |= settings
-    else:
-        from faststream import AckPolicy
-        from faststream.confluent import KafkaBroker as ConfluentBroker
-        from faststream.confluent import KafkaMessage as ConfluentMessage
-        from faststream.confluent.prometheus import KafkaPrometheusMiddleware as ConfluentMiddleware
-
-        broker = ConfluentBroker(
-            config.bootstrap,
-            middlewares=[ConfluentMiddleware(registry=registry, **named)],
-            logger=None,
-            **config.client,
-        )
-        message = ConfluentMessage
-        common |= settings
+    common |= {name.replace(".", "_"): value for name, value in config.kafka.items()}
+    kind = {"aiokafka": "faststream.kafka", "confluent": "faststream.confluent"}[config.library]
+    library, metrics = import_module(kind), import_module(f"{kind}.prometheus")
+    broker = library.KafkaBroker(
+        config.bootstrap,
+        middlewares=[metrics.KafkaPrometheusMiddleware(registry=registry, **named)],
+        logger=None,
+        **config.client,
+    )
     if config.ack:
+        from faststream import AckPolicy
+
         common["ack_policy"] = AckPolicy(config.ack)
     if config.ack in ("", "ack_first"):
         common["auto_commit_interval_ms"] = _COMMIT_MS
-    return broker, lambda: broker.subscriber(config.topic, **common), message
+    return broker, lambda: broker.subscriber(config.topic, **common), library.KafkaMessage
 
 
 def _headers(record: Any) -> dict[str, bytes]:

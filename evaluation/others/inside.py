@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from evaluation.others import java_consumer
-from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, compiled_with
+from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, compiled_with, started
 from evaluation.others.maven import maven_jars
+from evaluation.others.pages import AgentsPage, OnePage
 from evaluation.others.spec import JavaConfig, ParallelConfig
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
-from workbench.spark.java import find_java
 
 if TYPE_CHECKING:
     from workbench.lab.scenario_circumstances import Draw
@@ -21,7 +21,7 @@ By = Literal["otel", "strimzi"]
 Ordering = Literal["KEY", "PARTITION"]
 
 _FOLDER = Path(__file__).with_name("java")
-_PARALLEL = [_FOLDER / "LabHandler.java", _FOLDER / "LabParallel.java"]
+_PARALLEL = [_FOLDER / f"{it}.java" for it in ("Hasty", "LabHandler", "LabParallel")]
 _PROFILES: dict[By, list[str]] = {
     "otel": ["otel_kafka_clients", "otel_messaging"],
     "strimzi": ["strimzi_reporter"],
@@ -57,10 +57,6 @@ def drawn(draw: Draw) -> InsideMeasured:
     )
 
 
-def _started(*words: str | Path) -> list[str | Path]:
-    return [find_java().program, "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *words]
-
-
 def _agent(measured: InsideMeasured, port: int) -> list[str]:
     told = {
         "otel.service.name": "shop",
@@ -77,7 +73,7 @@ def _agent(measured: InsideMeasured, port: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class Inside(AgentsPage):
     """A plain Java consumer with an agent or a reporter that has a page of its own; see `ConsumerShape`."""
 
     by: By
@@ -85,10 +81,6 @@ class Inside:
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `ConsumerShape`."""
         return [*LAG_PROFILES, *_PROFILES[self.by]]
-
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
 
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `ConsumerShape`."""
@@ -105,24 +97,16 @@ class Inside:
                 "prometheus.metrics.reporter.listener": f"http://127.0.0.1:{port}",
             }
         config = JavaConfig(**fleet.place(name), listener="orders", kafka=kafka)
-        return _started(*before, "-cp", path, program.main, *fleet.files(name, config))
-
-    def more_pages(self, fleet: LabFleet, name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return [f"127.0.0.1:{fleet.port(f'{name} agent')}"]
+        return started(*before, "-cp", path, program.main, *fleet.files(name, config))
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(OnePage):
     """Confluent's Parallel Consumer with Micrometer; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `ConsumerShape`."""
         return [*LAG_PROFILES, "parallel_consumer", "micrometer"]
-
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
 
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `ConsumerShape`."""
@@ -140,8 +124,4 @@ class Parallel:
         jars = f"{maven_jars('parallel-consumer-0.5.3.3', _FOLDER / 'parallel' / 'pom.xml')}/*"
         path = f"{compiled_with(jars, _PARALLEL)}:{jars}"
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return _started(quiet, "-cp", path, "LabParallel", *fleet.files(name, config))
-
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return []
+        return started(quiet, "-cp", path, "LabParallel", *fleet.files(name, config))

@@ -129,6 +129,11 @@ def compiled_with(class_path: str, sources: Sequence[Path], *jars: JarSet) -> Pa
     return target
 
 
+def started(*words: str | Path, heap: str = "160m") -> list[str | Path]:
+    """What starts a program of the lab in Java."""
+    return [find_java().program, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *words]
+
+
 def command(
     measured: JavaMeasured, *, jmx_port: int, files: list[Path], program: Program = PROGRAMS["java"]
 ) -> list[str | Path]:
@@ -139,11 +144,11 @@ def command(
     """
     agents = JMX_AGENTS[measured.agent]
     agent = next(ensure(agents).glob("*.jar"))
-    return [
-        find_java().program, f"-Xmx{program.heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+    return started(
         f"-javaagent:{agent}=127.0.0.1:{jmx_port}:{_FOLDER / f'jmx_{measured.rules}.yaml'}",
         "-cp", f"{compiled(program)}:{program.jars.classpath}", program.main, *files,
-    ]  # fmt: skip
+        heap=program.heap,
+    )  # fmt: skip
 
 
 def kafka_settings(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
-from evaluation.others import python_frameworks
+from evaluation.others import pods, python_frameworks
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving, sending
 from workbench.triage.verdict_names import Verdict
 
 _KEYS = 4000
-_SECONDS = 74.0  # processes of one name are told apart when they have been there together for a minute
 
 
 def prepare(draw: Draw, framework: str) -> None:
@@ -46,10 +44,8 @@ def _calm(draw: Draw, most: float = 0.3) -> Behaviour:
 
 
 def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
-    """A run whose truth names no member, as all pods have one name; long enough to tell them apart."""
-    made = make(draw, run_id)
-    scope = {name: value for name, value in made.scope.items() if name != "members"}
-    return replace(made, scope=scope, steady_seconds=_SECONDS - made.incident_seconds)
+    """A run whose truth names no member, as all pods have one name."""
+    return pods.told_apart(make(draw, run_id), named=False)
 
 
 def poison_retried(framework: str, draw: Draw, run_id: str) -> Scenario:
@@ -82,13 +78,7 @@ def poison_crashes(framework: str, draw: Draw, run_id: str) -> Scenario:
 
     def fault(fleet: LabFleet) -> None:
         sending(poison_partition=hit)(fleet)
-
-        def again(over: threading.Event) -> None:
-            while not over.wait(1.0):
-                for name in [name for name, child in fleet.instances.items() if not child.alive]:
-                    fleet.relaunch(name, announce=False)
-
-        fleet.keep_doing(again)
+        pods.start_what_ends(fleet)
 
     return draw.scenario(
         _calm(draw, 0.15), fault, Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS, also=(Verdict.REBALANCE_STORM,)
@@ -121,9 +111,7 @@ def poll_interval(framework: str, draw: Draw, run_id: str) -> Scenario:
 def quiet(framework: str, draw: Draw, run_id: str) -> Scenario:
     """A record now and then."""
     prepare(draw, framework)
-    draw.rate = draw.random.uniform(0.5, 3)
-    behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, draw.random.uniform(0.01, 0.1)))
-    return draw.scenario(behaviour, lambda _fleet: None, Verdict.HEALTHY, run_id=run_id)
+    return pods.now_and_then(draw, run_id)
 
 
 KINDS = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from evaluation.others.pages import OnePage
 from evaluation.others.spec import FastStreamConfig, FaustConfig
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
@@ -54,19 +55,7 @@ def drawn(draw: Draw) -> FrameworkMeasured:
     )
 
 
-class _Shape:
-    """What both have in common; see `ConsumerShape`."""
-
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
-
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return []
-
-
-class FastStream(_Shape):
+class FastStream(OnePage):
     """An application on FastStream; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
@@ -91,7 +80,7 @@ class FastStream(_Shape):
         return [sys.executable, "-m", "evaluation.others.faststream_app", *fleet.files(name, config)]
 
 
-class Faust(_Shape):
+class Faust(OnePage):
     """An application on Faust; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from evaluation.others import java_consumer
-from evaluation.others.java_consumer import JavaMeasured, compiled_with
+from evaluation.others.java_consumer import JavaMeasured, compiled_with, started
 from evaluation.others.maven import maven_built, maven_jars
+from evaluation.others.pages import AgentsPage, OnePage
 from evaluation.others.spec import QuarkusConfig, StreamConfig
 from workbench.lab.kafka_jars import JMX_AGENTS, ensure
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
-from workbench.spark.java import find_java
 
 if TYPE_CHECKING:
     from workbench.lab.scenario_circumstances import Draw
@@ -68,21 +68,13 @@ def drawn(draw: Draw) -> ReactiveMeasured:
     )
 
 
-def _started(*words: str | Path) -> list[str | Path]:
-    return [find_java().program, "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *words]
-
-
 @dataclass(frozen=True, slots=True)
-class Quarkus:
+class Quarkus(OnePage):
     """A Quarkus application with one channel; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `ConsumerShape`."""
         return [*LAG_PROFILES, "micrometer", "quarkus_messaging", "processes"]
-
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
 
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `ConsumerShape`."""
@@ -123,13 +115,9 @@ class Quarkus:
             probed=measured.failure == "exit",
             quarkus=told,
         )
-        sources = [_FOLDER / "LabHandler.java", _FOLDER / "LabQuarkus.java"]
+        sources = [_FOLDER / f"{it}.java" for it in ("Hasty", "LabHandler", "LabQuarkus")]
         jar = maven_built("quarkus", _FOLDER / "quarkus", sources) / "quarkus-app" / "quarkus-run.jar"
-        return _started("-jar", jar, *fleet.files(name, config))
-
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return []
+        return started("-jar", jar, *fleet.files(name, config))
 
 
 def _stream_config(fleet: LabFleet, name: str) -> StreamConfig:
@@ -147,21 +135,17 @@ def _stream_config(fleet: LabFleet, name: str) -> StreamConfig:
 
 def _program(main: str, jars: str) -> list[str | Path]:
     """What runs a stream of the lab with these jars."""
-    path = f"{compiled_with(jars, [_FOLDER / 'LabHandler.java', _FOLDER / f'{main}.java'])}:{jars}"
+    path = f"{compiled_with(jars, [_FOLDER / f'{it}.java' for it in ('Hasty', 'LabHandler', main)])}:{jars}"
     return ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", path, main]
 
 
 @dataclass(frozen=True, slots=True)
-class Pekko:
+class Pekko(AgentsPage):
     """A stream of Pekko Connectors Kafka behind the JMX agent; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `ConsumerShape`."""
         return [*LAG_PROFILES, "jmx_exporter_plain"]
-
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
 
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `ConsumerShape`."""
@@ -169,30 +153,18 @@ class Pekko:
         [page] = self.more_pages(fleet, name)
         jars = f"{maven_jars('pekko-connectors-kafka-1.1.0', _FOLDER / 'pekko' / 'pom.xml')}/*"
         files = fleet.files(name, _stream_config(fleet, name))
-        return _started(f"-javaagent:{agent}={page}:{_FOLDER / 'jmx_plain.yaml'}", *_program("LabPekko", jars), *files)
-
-    def more_pages(self, fleet: LabFleet, name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return [f"127.0.0.1:{fleet.port(f'{name} agent')}"]
+        return started(f"-javaagent:{agent}={page}:{_FOLDER / 'jmx_plain.yaml'}", *_program("LabPekko", jars), *files)
 
 
 @dataclass(frozen=True, slots=True)
-class Reactor:
+class Reactor(OnePage):
     """A receiver of Reactor Kafka with Micrometer; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `ConsumerShape`."""
         return [*LAG_PROFILES, "micrometer"]
 
-    def client_id(self, name: str) -> str:
-        """See `ConsumerShape`."""
-        return name
-
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `ConsumerShape`."""
         jars = f"{maven_jars('reactor-kafka-1.3.23', _FOLDER / 'reactor' / 'pom.xml')}/*"
-        return _started(*_program("LabReactor", jars), *fleet.files(name, _stream_config(fleet, name)))
-
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return []
+        return started(*_program("LabReactor", jars), *fleet.files(name, _stream_config(fleet, name)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from evaluation.others import reactive
+from evaluation.others import pods, reactive
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving, sending
@@ -16,7 +15,6 @@ from workbench.triage.verdict_names import Verdict
 Shape = Literal["quarkus", "pekko", "reactor"]
 
 _KEYS = 4000
-_SECONDS = 74.0  # processes of one name are told apart when they have been there together for a minute
 
 
 def prepare(draw: Draw, shape: Shape) -> None:
@@ -36,12 +34,10 @@ def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
     # The proxy knows clients by the beginning of their id; and a quota of one that all channels share would outlive the run.
     if made.spec.proxied or made.expected is Verdict.THROTTLED:
         measured = replace(measured, named=True)
-    scope = {name: value for name, value in made.scope.items() if measured.named or name != "members"}
-    also = made.also
+    made = pods.told_apart(replace(made, spec=replace(made.spec, measured=measured)), named=measured.named)
     if made.expected is Verdict.STUCK_PARTITION and _in_line(made):  # the whole member waits for one record
-        scope, also = {}, (*also, Verdict.CONSUMER_STOPPED)
-    spec = replace(made.spec, measured=measured)
-    return replace(made, spec=spec, scope=scope, also=also, steady_seconds=_SECONDS - made.incident_seconds)
+        return replace(made, scope={}, also=(*made.also, Verdict.CONSUMER_STOPPED))
+    return made
 
 
 def _in_line(made: Scenario) -> bool:
@@ -59,17 +55,9 @@ def _failing(draw: Draw, run_id: str, *, restarts: bool) -> Scenario:
     def fault(fleet: LabFleet) -> None:
         sending(poison_partition=hit)(fleet)
         if restarts:
-            fleet.keep_doing(lambda over: _start_dead(fleet, over))
+            pods.start_what_ends(fleet)
 
     return draw.scenario(_calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, keys=_KEYS)
-
-
-def _start_dead(fleet: LabFleet, over: threading.Event) -> None:
-    """Start each process again that has ended itself."""
-    while not over.wait(1.0):
-        for name, child in list(fleet.instances.items()):
-            if not child.alive:
-                fleet.relaunch(name, announce=False)
 
 
 def stream_ends(shape: Shape, draw: Draw, run_id: str) -> Scenario:
@@ -108,9 +96,7 @@ def letters_missing(shape: Shape, draw: Draw, run_id: str) -> Scenario:
 def quiet(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """A record now and then."""
     prepare(draw, shape)
-    draw.rate = draw.random.uniform(0.5, 3)
-    behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, draw.random.uniform(0.01, 0.1)))
-    return draw.scenario(behaviour, lambda _fleet: None, Verdict.HEALTHY, run_id=run_id)
+    return pods.now_and_then(draw, run_id)
 
 
 _EVERY: tuple[Shape, ...] = ("quarkus", "pekko", "reactor")

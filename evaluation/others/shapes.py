@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from evaluation.others import java_consumer
 from evaluation.others.inside import Inside, Parallel
 from evaluation.others.java_consumer import PROGRAMS
+from evaluation.others.pages import AgentsPage, OnePage
 from evaluation.others.python_frameworks import FastStream, Faust
 from evaluation.others.reactive import Pekko, Quarkus, Reactor
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
@@ -29,7 +30,7 @@ def _python(fleet: LabFleet, name: str, module: str, config: BaseModel) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(OnePage):
     """A poll loop on librdkafka, or a pool of threads behind one."""
 
     is_pool: bool
@@ -37,10 +38,6 @@ class Loop:
     def profiles(self, _spec: FleetSpec) -> list[str]:
         """See `Shape`."""
         return CLIENT_PROFILES
-
-    def client_id(self, name: str) -> str:
-        """See `Shape`."""
-        return name
 
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `Shape`."""
@@ -52,13 +49,9 @@ class Loop:
         config = LoopConfig(**fleet.place(name), by_type=spec.by_type, kafka=kafka, **pooled)
         return _python(fleet, name, "evaluation.others.loop", config)
 
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `Shape`."""
-        return []
-
 
 @dataclass(frozen=True, slots=True)
-class PythonClient:
+class PythonClient(OnePage):
     """A client library written in Python alone."""
 
     library: Literal["aiokafka", "kafka_python"]
@@ -67,10 +60,6 @@ class PythonClient:
         """See `Shape`."""
         return HANDLER_PROFILES
 
-    def client_id(self, name: str) -> str:
-        """See `Shape`."""
-        return name
-
     def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
         """See `Shape`."""
         spec = fleet.spec
@@ -78,13 +67,9 @@ class PythonClient:
         config = PythonConfig(library=self.library, **fleet.place(name), by_type=spec.by_type, kafka=kafka)
         return _python(fleet, name, "evaluation.others.python_clients", config)
 
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `Shape`."""
-        return []
-
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class Java(AgentsPage):
     """A Java program behind the JMX agent, which has a page of its own."""
 
     program: str
@@ -106,10 +91,6 @@ class Java:
         config = JavaConfig(**fleet.place(name), listener=f"{spec.group}-listener-0", kafka=kafka)
         port, files = fleet.port(f"{name} agent"), fleet.files(name, config)
         return java_consumer.command(spec.measured, jmx_port=port, files=files, program=PROGRAMS[self.program])
-
-    def more_pages(self, fleet: LabFleet, name: str) -> list[str]:
-        """See `Shape`."""
-        return [f"127.0.0.1:{fleet.port(f'{name} agent')}"]
 
 
 def add_shapes() -> None:

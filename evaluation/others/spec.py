@@ -7,109 +7,80 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class LoopConfig(BaseModel):
-    """Settings of a consumer without the runtime."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    threads: int = Field(default=0, ge=0, description="Of its pool; 0: the poll loop handles each record itself.")
-    in_flight: int = Field(default=1, ge=1, description="So many records are handed out and not finished, at most.")
-    commit_seconds: float = Field(default=1.0, gt=0)
-    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
-class PythonConfig(BaseModel):
-    """Settings of a consumer on a client library written in Python alone."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    library: Literal["aiokafka", "kafka_python"]
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    commit_seconds: float = Field(default=1.0, gt=0)
-    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
-class JavaConfig(BaseModel):
-    """Settings of a Java consumer."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    listener: str = Field(description="The label `name` of its timer.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
-class SpringConfig(BaseModel):
-    """Settings of a Spring Boot application."""
+class InstanceConfig(BaseModel):
+    """Settings of an instance."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     client_id: str = Field(description="Name of the instance, whatever its consumers are called.")
     metrics_port: int
-    spring: dict[str, str | int | float | bool] = Field(description="Boot's properties.")
 
 
-class ParallelConfig(BaseModel):
-    """Settings of a parallel consumer."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+class ClientConfig(InstanceConfig):
+    """Settings of one that is told where to read."""
 
     bootstrap: str
     group: str
     topic: str
-    client_id: str
-    instance_tag: str = Field(description="What it calls itself in its metrics; empty: a UUID.")
-    ordering: Literal["KEY", "PARTITION"]
-    threads: int
-    metrics_port: int
     kafka: dict[str, str | int | float | bool] = {}
 
 
-class FastStreamConfig(BaseModel):
+class LoopConfig(ClientConfig):
+    """Settings of a consumer without the runtime."""
+
+    threads: int = Field(default=0, ge=0, description="Of its pool; 0: the poll loop handles each record itself.")
+    in_flight: int = Field(default=1, ge=1, description="So many records are handed out and not finished, at most.")
+    commit_seconds: float = Field(default=1.0, gt=0)
+    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
+
+
+class PythonConfig(ClientConfig):
+    """Settings of a consumer on a client library written in Python alone."""
+
+    library: Literal["aiokafka", "kafka_python"]
+    commit_seconds: float = Field(default=1.0, gt=0)
+    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
+
+
+class JavaConfig(ClientConfig):
+    """Settings of a Java consumer."""
+
+    listener: str = Field(description="The label `name` of its timer.")
+
+
+class SpringConfig(InstanceConfig):
+    """Settings of a Spring Boot application."""
+
+    spring: dict[str, str | int | float | bool] = Field(description="Boot's properties.")
+
+
+class ParallelConfig(ClientConfig):
+    """Settings of a parallel consumer."""
+
+    instance_tag: str = Field(description="What it calls itself in its metrics; empty: a UUID.")
+    ordering: Literal["KEY", "PARTITION"]
+    threads: int
+
+
+class FastStreamConfig(ClientConfig):
     """Settings of an application on FastStream."""
 
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
     library: Literal["aiokafka", "confluent"]
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
     app_name: str = Field(default="", description="What its middleware is told; empty: nothing.")
     batch: bool = False
     workers: int = Field(default=1, ge=1, description="`max_workers` of its subscriber.")
     ack: str = Field(default="", description="Its policy; empty: FastStream's default.")
     blocking: bool = Field(default=False, description="Whether handlers block the event loop.")
     crashes: bool = Field(default=False, description="Whether a poison record ends the process.")
-    metrics_port: int
     client: dict[str, str] = Field(default={}, description="Further arguments of its broker.")
-    kafka: dict[str, str | int | float | bool] = {}
 
 
-class FaustConfig(BaseModel):
+class FaustConfig(InstanceConfig):
     """Settings of an application on Faust."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     bootstrap: str
     group: str = Field(description="Id of the application.")
     topic: str
-    client_id: str
     prefix: str = Field(
         default="", description="Of its metrics' names; empty: Faust's default, the application's name."
     )
@@ -117,17 +88,12 @@ class FaustConfig(BaseModel):
     retries: bool = Field(default=True, description="Whether its agent tries a record again until it succeeds.")
     blocking: bool = Field(default=False, description="Whether handlers block the event loop.")
     crashes: bool = Field(default=False, description="Whether a poison record ends the process.")
-    metrics_port: int
     faust: dict[str, str | int | float | bool] = Field(default={}, description="Further settings of the application.")
 
 
-class QuarkusConfig(BaseModel):
+class QuarkusConfig(InstanceConfig):
     """Settings of a Quarkus application."""
 
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    client_id: str = Field(description="Name of the instance, whatever its consumer is called.")
-    metrics_port: int
     channel: str
     patient: bool = Field(description="Whether a record that fails is tried again every second.")
     probed: bool = Field(
@@ -136,17 +102,9 @@ class QuarkusConfig(BaseModel):
     quarkus: dict[str, str | int | float | bool] = Field(description="Quarkus' properties.")
 
 
-class StreamConfig(BaseModel):
+class StreamConfig(ClientConfig):
     """Settings of a stream of Pekko Connectors Kafka, or of Reactor Kafka."""
 
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
     errors: Literal["fail", "restart", "retry"]
     threads: int = Field(description="Records that are handled at the same time.")
     named: bool = Field(description="Whether its consumer is called after the instance.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from evaluation.others.java_consumer import Protocol, compiled_with
+from evaluation.others.java_consumer import Protocol, compiled_with, started
 from evaluation.others.maven import maven_jars
+from evaluation.others.pages import OnePage
 from evaluation.others.spec import SpringConfig
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.lab_broker import create_topic
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
-from workbench.spark.java import find_java
 
 if TYPE_CHECKING:
     from workbench.lab.scenario_circumstances import Draw
@@ -129,7 +129,7 @@ def properties(measured: SpringMeasured, name: str, spec: FleetSpec) -> dict[str
 
 
 @dataclass(frozen=True, slots=True)
-class Spring:
+class Spring(OnePage):
     """A Spring Boot application; see `ConsumerShape`."""
 
     def profiles(self, _spec: FleetSpec) -> list[str]:
@@ -156,11 +156,5 @@ class Spring:
         }
         config = SpringConfig(client_id=name, metrics_port=place["metrics_port"], spring=told)
         class_path = f"{jars(measured.boot)}/*"
-        return [
-            find_java().program, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-            "-cp", f"{compiled_with(class_path, _SOURCES)}:{class_path}", "LabSpring", *fleet.files(name, config),
-        ]  # fmt: skip
-
-    def more_pages(self, _fleet: LabFleet, _name: str) -> list[str]:
-        """See `ConsumerShape`."""
-        return []
+        path = f"{compiled_with(class_path, _SOURCES)}:{class_path}"
+        return started("-cp", path, "LabSpring", *fleet.files(name, config), heap="128m")

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from evaluation.others import spring
+from evaluation.others import pods, spring
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_broker import set_quota
@@ -17,7 +17,6 @@ from workbench.triage.verdict_names import Verdict
 
 _KEYS = 4000
 _KEPT_MEGABYTES = 76  # of 128, of which Boot takes 30
-_SECONDS = 74.0  # processes of one name are told apart when they have been there together for a minute
 _CONTAINERS = 3  # of a listener with retry topics: its own, the retries', the letters'
 
 
@@ -51,9 +50,7 @@ def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
     if made.spec.proxied:  # the proxy knows clients by the beginning of their id
         measured = replace(measured, client_ids="pod")
     named = measured.client_ids == "pod" and measured.concurrency == 1
-    scope = {name: value for name, value in made.scope.items() if named or name != "members"}
-    spec = replace(made.spec, measured=measured)
-    return replace(made, spec=spec, scope=scope, steady_seconds=_SECONDS - made.incident_seconds)
+    return pods.told_apart(replace(made, spec=replace(made.spec, measured=measured)), named=named)
 
 
 def times(draw: Draw, use: float) -> dict[str, float]:
@@ -80,9 +77,7 @@ def _nothing(_fleet: LabFleet) -> None:
 def quiet(draw: Draw, run_id: str) -> Scenario:
     """A record now and then."""
     prepare(draw)
-    draw.rate = draw.random.uniform(0.5, 3)
-    behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, draw.random.uniform(0.01, 0.1)))
-    return draw.scenario(behaviour, _nothing, Verdict.HEALTHY, run_id=run_id)
+    return pods.now_and_then(draw, run_id)
 
 
 def idle_members(draw: Draw, run_id: str) -> Scenario:

@@ -76,13 +76,41 @@ public final class LabHandler {
         work(type(headers));
     }
 
+    /** The same; with patience, tries one that fails every second. False: it was interrupted meanwhile. */
+    boolean handle(Headers headers, boolean patient) {
+        while (true) {
+            try {
+                handle(headers);
+                return true;
+            } catch (IllegalStateException fails) {
+                if (!patient) throw fails;
+            }
+            try {
+                Thread.sleep(1000);
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+                return false;
+            }
+        }
+    }
+
+    /** Whether somebody holds this instance: it pauses then. */
+    boolean isHeld() {
+        return isNamed(behaviour, "held_members");
+    }
+
+    private boolean isNamed(JsonNode now, String list) {
+        for (JsonNode member : now.get(list)) {
+            if (member.asText().equals(text("client_id"))) return true;
+        }
+        return false;
+    }
+
     /** Takes as long as a record of this type takes now. */
     void work(String type) {
         JsonNode now = behaviour;
         try {
-            for (JsonNode member : now.get("stall_members")) {
-                if (member.asText().equals(text("client_id"))) Thread.sleep(Math.round(now.get("stall_seconds").asDouble() * 1000));
-            }
+            if (isNamed(now, "stall_members")) Thread.sleep(Math.round(now.get("stall_seconds").asDouble() * 1000));
             JsonNode seconds = now.get("process_seconds").get(type);
             if (seconds == null) return;
             double jitter = now.get("jitter").asDouble();

@@ -9,32 +9,12 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Confluent's Parallel Consumer with Micrometer: its own meters, and those of its Kafka client. A record that fails is tried again. */
 public final class LabParallel {
     private static LabHandler handler;
-
-    /** Micrometer looks once a minute for new meters of a client. A lab compresses time. */
-    private static final class Hasty extends ScheduledThreadPoolExecutor {
-        Hasty() {
-            super(1, task -> {
-                Thread made = new Thread(task, "hasty");
-                made.setDaemon(true);
-                return made;
-            });
-        }
-
-        @Override
-        public ScheduledFuture<?> scheduleAtFixedRate(Runnable task, long first, long period, TimeUnit unit) {
-            long brief = unit.toMillis(period) / 15;
-            return super.scheduleAtFixedRate(task, brief, brief, TimeUnit.MILLISECONDS);
-        }
-    }
 
     public static void main(String[] args) throws Exception {
         handler = new LabHandler(args);
@@ -67,8 +47,7 @@ public final class LabParallel {
         handler.announce(registry::scrape);
         boolean paused = false;
         while (true) {
-            boolean wanted = false;
-            for (JsonNode member : handler.behaviour().get("held_members")) wanted |= member.asText().equals(handler.text("client_id"));
+            boolean wanted = handler.isHeld();
             if (wanted && !paused) processor.pauseIfRunning();
             if (!wanted && paused) processor.resumeIfPaused();
             paused = wanted;

@@ -21,24 +21,6 @@ import org.apache.pekko.stream.javadsl.Source;
 public final class LabPekko {
     private static LabHandler handler;
 
-    /** Handles a record; with patience, tries one that fails every second. */
-    private static void take(org.apache.kafka.common.header.Headers headers) {
-        while (true) {
-            try {
-                handler.handle(headers);
-                return;
-            } catch (IllegalStateException fails) {
-                if (!handler.text("errors").equals("retry")) throw fails;
-            }
-            try {
-                Thread.sleep(1000);
-            } catch (InterruptedException stopped) {
-                Thread.currentThread().interrupt();
-                return;
-            }
-        }
-    }
-
     public static void main(String[] args) throws Exception {
         handler = new LabHandler(args);
         ActorSystem system = ActorSystem.create("lab");
@@ -67,7 +49,7 @@ public final class LabPekko {
             ConsumerSettings<byte[], byte[]> settings, int threads, ExecutorService pool) {
         return Consumer.committableSource(settings, Subscriptions.topics(handler.text("topic")))
             .mapAsync(threads, message -> CompletableFuture.supplyAsync(() -> {
-                take(message.record().headers());
+                handler.handle(message.record().headers(), handler.text("errors").equals("retry"));
                 return message.committableOffset();
             }, pool));
     }

@@ -14,9 +14,6 @@ import jakarta.enterprise.event.Observes;
 import jakarta.inject.Inject;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -69,39 +66,9 @@ public class LabQuarkus implements QuarkusApplication {
         }
     }
 
-    private static final class Hasty extends ScheduledThreadPoolExecutor {
-        Hasty() {
-            super(1, task -> {
-                Thread made = new Thread(task, "hasty");
-                made.setDaemon(true);
-                return made;
-            });
-        }
-
-        @Override
-        public ScheduledFuture<?> scheduleAtFixedRate(Runnable task, long first, long period, TimeUnit unit) {
-            long brief = unit.toMillis(period) / 15;
-            return super.scheduleAtFixedRate(task, brief, brief, TimeUnit.MILLISECONDS);
-        }
-    }
-
-    /** Handles a record; with patience, tries one that fails every second. */
+    /** Handles a record, and gives some up. */
     private static void take(ConsumerRecord<byte[], byte[]> record) {
-        while (true) {
-            try {
-                handler.handle(record.headers());
-                giveUp(record);
-                return;
-            } catch (IllegalStateException fails) {
-                if (!handler.config.get("patient").asBoolean()) throw fails;
-            }
-            try {
-                Thread.sleep(1000);
-            } catch (InterruptedException stopped) {
-                Thread.currentThread().interrupt();
-                return;
-            }
-        }
+        if (handler.handle(record.headers(), handler.config.get("patient").asBoolean())) giveUp(record);
     }
 
     /** Fails by chance, with the share of its type. */
@@ -124,8 +91,7 @@ public class LabQuarkus implements QuarkusApplication {
     private void hold() {
         PausableChannel channel = channels.getPausable(handler.text("channel"));
         while (true) {
-            boolean wanted = false;
-            for (JsonNode member : handler.behaviour().get("held_members")) wanted |= member.asText().equals(handler.text("client_id"));
+            boolean wanted = handler.isHeld();
             if (wanted && !channel.isPaused()) channel.pause();
             if (!wanted && channel.isPaused()) channel.resume();
             if (handler.config.get("probed").asBoolean() && !health.getLiveness().isOk()) Quarkus.asyncExit(1);

@@ -6,11 +6,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.Consumer;
-import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -24,41 +20,6 @@ import reactor.util.retry.Retry;
 /** A receiver of Reactor Kafka: records are handled some at a time, and acknowledged. Its page has the meters of its client alone. */
 public final class LabReactor {
     private static LabHandler handler;
-
-    /** Micrometer looks once a minute for new meters of a client. A lab compresses time. */
-    private static final class Hasty extends ScheduledThreadPoolExecutor {
-        Hasty() {
-            super(1, task -> {
-                Thread made = new Thread(task, "hasty");
-                made.setDaemon(true);
-                return made;
-            });
-        }
-
-        @Override
-        public ScheduledFuture<?> scheduleAtFixedRate(Runnable task, long first, long period, TimeUnit unit) {
-            long brief = unit.toMillis(period) / 15;
-            return super.scheduleAtFixedRate(task, brief, brief, TimeUnit.MILLISECONDS);
-        }
-    }
-
-    /** Handles a record; with patience, tries one that fails every second. */
-    private static void take(Headers headers) {
-        while (true) {
-            try {
-                handler.handle(headers);
-                return;
-            } catch (IllegalStateException fails) {
-                if (!handler.text("errors").equals("retry")) throw fails;
-            }
-            try {
-                Thread.sleep(1000);
-            } catch (InterruptedException stopped) {
-                Thread.currentThread().interrupt();
-                return;
-            }
-        }
-    }
 
     public static void main(String[] args) throws Exception {
         handler = new LabHandler(args);
@@ -95,7 +56,7 @@ public final class LabReactor {
         Scheduler pool = Schedulers.newBoundedElastic(threads, Integer.MAX_VALUE, "handlers");
         Flux<ReceiverRecord<byte[], byte[]>> handled = KafkaReceiver.create(options).receive()
             .flatMapSequential(record -> Mono.fromCallable(() -> {
-                take(record.headers());
+                handler.handle(record.headers(), handler.text("errors").equals("retry"));
                 return record;
             }).subscribeOn(pool), threads)
             .doOnNext(record -> record.receiverOffset().acknowledge());

@@ -149,8 +149,7 @@ public class LabSpring {
 
     private static void hold(MessageListenerContainer container) {
         while (true) {
-            boolean wanted = false;
-            for (JsonNode member : handler.behaviour().get("held_members")) wanted |= member.asText().equals(handler.text("client_id"));
+            boolean wanted = handler.isHeld();
             if (wanted && !container.isPauseRequested()) container.pause();
             if (!wanted && container.isPauseRequested()) container.resume();
             try {
