@@ -251,3 +251,22 @@ def test_a_topic_takes_anything_and_only_rows_are_read(spark: Any) -> None:
     values = spark.createDataFrame(pa.table({"value": [*(it.encode() for it in [*bad, good]), b"\xff\xfe"]}))
     [row] = rows_of_values(values).collect()
     assert (row["start"], row["stop"], row["adds"]) == (0, 5, "")
+
+
+@pytest.mark.jvm
+def test_a_process_tells_of_its_points_at_once_or_not_at_all(spark: Any) -> None:
+    """Killed between two records of the topic of rows, it has told nothing by halves: no record came in and not out."""
+    meter = Meter("s", "gateway", topic="p/1", partition=0, start=0, points=("in", "out", "dead"), of_process=True)
+    for number in range(2_100):  # so many windows that they are told of in pieces
+        for point in ("in", "out"):
+            meter.count(point, number, b"%d" % number, created_ms=number * 60_000)
+    texts = meter.texts(2_100)
+    for written in range(len(texts) + 1):
+        values = spark.createDataFrame(
+            pa.table({"value": pa.array([it.encode() for it in texts[:written]], pa.binary())})
+        )
+        rows = rows_of_values(values).collect()
+        told = {point: {(it["start"], it["stop"]) for it in rows if it["point"] == point} for point in meter.points}
+        assert told["in"] == told["out"] == told["dead"]
+    assert len(rows) == 3 * len(texts)
+    assert sum(it["count"] for row in rows if row["point"] == "out" for it in row["windows"]) == 2_100

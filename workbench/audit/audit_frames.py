@@ -48,12 +48,13 @@ def bytes_of(path: Path) -> int:
 
 
 def rows_of_values(values: DataFrame) -> DataFrame:
-    """Rows from records of a topic, a JSON document each. What is no row of ours is left out: a topic takes anything.
+    """Rows from records of a topic: a row or a list of rows each, as JSON. What is no row of ours is left out: a topic takes anything.
 
     Args:
         values: with a column `value`, binary.
     """
-    return _whole(values.selectExpr(f"from_json(cast(value AS string), '{DDL}') AS row").selectExpr("row.*"))
+    of_record = f"from_json(cast(value AS string), 'array<struct<{DDL}>>')"  # one row is a list of one to Spark
+    return _whole(values.selectExpr(f"inline({of_record})"))
 
 
 def _whole(rows: DataFrame) -> DataFrame:

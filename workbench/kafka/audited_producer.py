@@ -141,7 +141,7 @@ class AuditedProducer:
         self._producer.flush(max(0.0, seconds))
         with self._lock:
             stop = min(self._open, default=self._next)
-            under_way = self._rows.put([it.line() for it in self._meter.rows(stop)])
+            under_way = self._rows.put(self._meter.texts(stop))
         while not under_way.is_over and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 10)
         with self._lock:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +99,7 @@ class Meter:
     Attributes:
         stream, layer, topic, partition: as in `AuditRow`.
         start: the position at which this task begins to read.
-        write: takes rows as JSON lines; they must be safe when it returns.
+        write: takes rows as JSON lines (`texts`); they must be safe when it returns.
         points: that this layer tells of; each has a row in every flush, so that silence is not loss.
         incarnation: larger than that of the task that read the partition before; None: the clock's milliseconds.
         adds, of_process: see `AuditRow`.
@@ -165,7 +166,7 @@ class Meter:
             UsageError: if the position goes back. Whatever `write` raises: then nothing is forgotten, and the flush can be repeated.
         """
         try:
-            self.write([it.line() for it in self.rows(stop)])
+            self.write(self.texts(stop))
         except BaseException:
             # What was written in part, nobody knows: as another incarnation, it is covered by what is written from here on.
             self.incarnation = (self.incarnation or 0) + 1
@@ -193,6 +194,17 @@ class Meter:
             bare = {"start": start, "stop": end, "incarnation": GONE, "sequence": start}
             found += [self._bare(point, **bare) for point in self.points]
         return found
+
+    def texts(self, stop: int) -> list[str]:
+        """The rows of everything below a position as JSON, as `rows`: a row each, or of a process's own numbers a list of all points.
+
+        Each text is written whole or not at all. What a killed task has told of by some points only, the next one tells again; nobody
+        goes on with the numbers of a process, of which records would seem to have come in and not out.
+        """
+        rows = self.rows(stop)
+        if not self.of_process:
+            return [it.line() for it in rows]
+        return [f"[{','.join(it.line() for it in some)}]" for _, some in groupby(rows, key=lambda it: it.sequence)]
 
     def forget(self, stop: int) -> None:
         """The rows below a position are safe."""
