@@ -35,6 +35,7 @@ _FAILURES = 3  # one after the other, until a partition is left out
 _PROBE_SECONDS = 10.0  # until it is tried again
 _READ_SECONDS = 1.0
 _METADATA_SECONDS = 1.0
+_FLUSH_SECONDS = 0.01  # until it is seen whether those that one waits for are delivered, beside others
 
 
 class AuditedProducer:
@@ -73,7 +74,7 @@ class AuditedProducer:
         )  # fmt: skip
         self._lock = threading.Lock()
         self._settling = threading.Lock()  # rows of the same positions are written by one thread at a time
-        self._open: set[int] = set()
+        self._open: dict[int, None] = {}  # in their order
         self._next = 0
         self._turn = itertools.count()
         self._list, self._left_out, self._read_at = left_out, ExclusionList(), 0.0
@@ -110,7 +111,7 @@ class AuditedProducer:
 
             def delivered(error: KafkaError | None, message: Message) -> None:
                 with self._lock:
-                    self._open.discard(number)
+                    self._open.pop(number, None)
                     if error is None:
                         self._meter.count("out", number, own, created_ms=created, size=size)
                     else:
@@ -123,24 +124,37 @@ class AuditedProducer:
             marks = headers_for(own, created_ms=created, updated_ms=now)
             self._producer.produce(topic, value, key, headers=[*headers, *marks], on_delivery=delivered, **more)
             self._next += 1
-            self._open.add(number)
+            self._open[number] = None
             self._meter.count("in", number, own, created_ms=created, size=size)
         self._producer.poll(0)
 
     def settle(self, seconds: float) -> None:
-        """Wait until all records are delivered or have failed, and the rows about them are safe.
+        """Wait until all records that were given so far are delivered or have failed, and the rows about them are safe.
+
+        Nobody waits for what other threads send meanwhile; whoever waits for their turn is done if these have settled theirs, too.
 
         Raises:
             SourceUnreachableError: if that is not so in time.
         """
-        with self._settling:
-            self._settle(seconds)
-
-    def _settle(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        self._producer.flush(max(0.0, seconds))
         with self._lock:
-            stop = min(self._open, default=self._next)
+            told, upto = self._meter.start, self._next
+        if not self._settling.acquire(timeout=max(0.0, seconds)):
+            raise _late(upto - told, seconds)
+        try:
+            if upto == told or self._meter.start < upto:  # of none it says that it lives
+                is_safe = self._settle(upto, deadline)
+                if not is_safe or self._meter.start < upto:
+                    raise _late(upto - self._meter.start, seconds)
+        finally:
+            self._settling.release()
+
+    def _settle(self, upto: int, deadline: float) -> bool:
+        """Whether the rows of all that is delivered, or has failed, are safe."""
+        while self._first_open() < upto and (left := deadline - time.monotonic()) > 0:
+            self._producer.flush(min(left, _FLUSH_SECONDS))
+        with self._lock:
+            stop = next(iter(self._open), self._next)
             under_way = self._rows.put(self._meter.texts(stop))
         while not under_way.is_over and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 10)
@@ -150,10 +164,11 @@ class AuditedProducer:
                 self._meter.forget(stop)
             else:  # what of it was written, nobody knows: as another incarnation, it is covered by what is written again
                 self._meter.incarnation = (self._meter.incarnation or 0) + 1
-        if self._open or not is_safe:
-            raise SourceUnreachableError(
-                f"{plural(len(self._open), 'record')} and their rows are not delivered within {seconds:g} s."
-            )
+        return is_safe
+
+    def _first_open(self) -> int:
+        with self._lock:
+            return next(iter(self._open), self._next)
 
     def close(self, seconds: float = 10.0) -> None:
         """Settle, and end."""
@@ -202,3 +217,7 @@ class AuditedProducer:
         else:
             failures = self._failed.get((topic, number), (0, 0.0))[0] + 1
             self._failed[topic, number] = (failures, time.monotonic() + _PROBE_SECONDS)
+
+
+def _late(records: int, seconds: float) -> SourceUnreachableError:
+    return SourceUnreachableError(f"{plural(records, 'record')} and their rows are not delivered within {seconds:g} s.")
