@@ -166,7 +166,8 @@ def test_a_producer_obeys_and_the_lag_goes(lab: Lab, tmp_path: Path) -> None:
         without = grows(3)
         wait_for(lambda: look("--write") == [slow], seconds=60)
         assert read_list(listed).of(topic) == frozenset({slow})
-        time.sleep(2)
+        time.sleep(2)  # it reads the list each second
+        producer.settle(60)  # what it gave out before may be on its way
         before = sent[slow]
         time.sleep(1)
         assert sent[slow] == before
