@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -201,3 +202,22 @@ def test_a_cutover_asks_where_the_group_began(tmp_path: Path) -> None:
     assert "--allow-gap" in (caught.value.hint or "") and service.fleet.switches == []
     service.cutover(begun=[("orders", 3)]).run()
     assert set(service.fleet.groups.values()) == {"new"}
+
+
+@pytest.mark.parametrize("change", ["rolled back", "set elsewhere by another plan"])
+def test_a_clock_that_steps_back_makes_no_earlier_receipt_the_last_word(place: Place, change: str) -> None:
+    """In a journal what stands later came later, whatever the times of its lines say."""
+    place.apply()
+    assert known(place) == 4
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="milliseconds")
+    [(key, target), *_] = sorted(place.plan.targets.items())
+    changes = [(*key, target, target + 3, None)]
+    for phase in ("begin", "end"):
+        entry = place.journal.append(
+            plan="f" * 64, cluster_id=place.plan.cluster_id, group="new", phase=phase,
+            action="rollback" if change == "rolled back" else "apply", outcome="done" if phase == "end" else None,
+            changes=changes,
+        )  # fmt: skip
+        text = place.journal.path.read_text().replace(entry.at, hour_ago)
+        place.journal.path.write_text(text)
+    assert known(place) == (0 if change == "rolled back" else 3)
