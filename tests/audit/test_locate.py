@@ -19,7 +19,7 @@ from workbench.audit.missing_records import Interval, NamedInterval, intervals, 
 from workbench.errors import GuardError, UsageError
 from workbench.layers.meter import Meter
 from workbench.layers.record_marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
-from workbench.layers.rows import signed
+from workbench.layers.rows import LATEST_MS, signed
 from workbench.plans.missing_records_file import MissingRecords, read_missing, write_missing
 
 RECORDS = [{"offset": 100 + number, "hash": hash_of(b"%d" % number)} for number in range(20)]
@@ -270,3 +270,14 @@ def test_a_process_tells_of_its_points_at_once_or_not_at_all(spark: Any) -> None
         assert told["in"] == told["out"] == told["dead"]
     assert len(rows) == 3 * len(texts)
     assert sum(it["count"] for row in rows if row["point"] == "out" for it in row["windows"]) == 2_100
+
+
+@pytest.mark.parametrize("created_ms", [-5, 0, 1.5, 1_795_000_000_000.25, 1_795_000_000_000_000, LATEST_MS, 10**30])
+def test_a_record_is_of_the_same_window_where_it_is_made_and_where_its_mark_is_read(created_ms: float) -> None:
+    """Who counts a time that cannot be, or half a millisecond, and writes a mark that says nothing, has lost the record elsewhere."""
+    meter = Meter("s", "gateway", topic="p/1", partition=0, start=0, points=("out",))
+    meter.count("out", 0, b"id", created_ms=created_ms)
+    [row] = meter.rows(1)
+    read = marks_of(headers_for(b"id", created_ms=created_ms, updated_ms=0)).created_ms
+    assert read is not None
+    assert [it.start_ms for it in row.windows] == [read // 60_000 * 60_000]

@@ -25,7 +25,7 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import plural
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.layers.meter import Meter
-from workbench.layers.record_marks import headers_for
+from workbench.layers.record_marks import headers_for, time_that_can_be
 from workbench.queues.partitions_to_avoid import ExclusionList, read_list
 
 _log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class AuditedProducer:
         key: bytes | None = None,
         *,
         record_id: bytes | None = None,
-        created_ms: int | None = None,
+        created_ms: float | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
@@ -103,7 +103,7 @@ class AuditedProducer:
             BufferError: if too many are on their way.
         """
         now = round(time.time() * 1000)
-        created = now if created_ms is None else created_ms
+        created = now if created_ms is None else time_that_can_be(created_ms)
         with self._lock:
             number = self._next
             own = record_id if record_id is not None else f"{self._name}/{number}".encode()

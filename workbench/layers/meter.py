@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.errors import UsageError
-from workbench.layers.record_marks import hash_of
+from workbench.layers.record_marks import hash_of, time_that_can_be
 from workbench.layers.rows import GONE, LATENCY_MS, LATEST_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
 
 _BOUNDS = np.array(LATENCY_MS)
@@ -154,10 +154,8 @@ class Meter:
         if offset < self.start:
             raise UsageError(f"The record at {offset:,} was counted: everything below {self.start:,} is flushed.")
         hashed = None if record_id is None else hash_of(record_id)
-        updated = None if updated_ms is None else round(updated_ms)
-        self.seen[point].append(
-            CountedRecord(offset, round(created_ms), size, hashed, updated, round(self.now_ms()), error)
-        )
+        created, updated = time_that_can_be(created_ms), None if updated_ms is None else time_that_can_be(updated_ms)
+        self.seen[point].append(CountedRecord(offset, created, size, hashed, updated, round(self.now_ms()), error))
 
     def flush(self, stop: int) -> None:
         """Write the rows of everything below a position, and wait; call it before the commit of that position.

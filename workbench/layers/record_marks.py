@@ -130,10 +130,23 @@ def _ms(text: bytes) -> int | None:
     return int(text) if len(text) <= _MOST_DIGITS and text.isdigit() and int(text) < LATEST_MS else None
 
 
-def headers_for(record_id: bytes, *, created_ms: int, updated_ms: int) -> list[tuple[str, bytes]]:
-    """Headers that carry the marks on."""
+def time_that_can_be(ms: float) -> int:
+    """A time as marks and rows have it: one that cannot be is the first or the last one that can, in every layer.
+
+    Raises:
+        ValueError: if it is no number.
+    """
+    return round(min(max(ms, 0), LATEST_MS - 1))
+
+
+def headers_for(record_id: bytes, *, created_ms: float, updated_ms: float) -> list[tuple[str, bytes]]:
+    """Headers that carry the marks on.
+
+    Raises:
+        ValueError: as `time_that_can_be`.
+    """
     return [
         (ID_HEADER, record_id),
-        (CREATED_HEADER, str(created_ms).encode()),
-        (UPDATED_HEADER, str(updated_ms).encode()),
+        (CREATED_HEADER, str(time_that_can_be(created_ms)).encode()),
+        (UPDATED_HEADER, str(time_that_can_be(updated_ms)).encode()),
     ]
