@@ -122,7 +122,7 @@ def test_an_idle_topic_that_is_moved_has_no_gap(
 
     def told(count: int, *, beats_since: float = 0.0) -> bool:
         with suppress(library.Timeout):
-            rows.append(json.loads(reader.receive(timeout_millis=100).data()))
+            rows.extend(json.loads(reader.receive(timeout_millis=100).data()))
         mine = [it for it in rows if it.get("point") == "in"]
         beats = [it for it in mine if it["start"] == it["stop"] and it["emitted_ms"] > beats_since * 1000]
         return sum(part["count"] for it in mine for part in it["windows"]) == count and bool(beats)

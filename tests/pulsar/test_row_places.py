@@ -96,7 +96,7 @@ def test_no_row_is_written_before_the_writer_has_given_a_number() -> None:
     mine.begin_rows([audit])
     assert (audit.is_claimed, audit.is_numbered) == (False, False)
     # Only where it begins: if nothing more comes, that is missing, and not nothing.
-    begun = [json.loads(it) for it in writer.lines]
+    begun = [row for it in writer.lines for row in json.loads(it)]
     assert {(it["start"], it["stop"], it["emitted_ms"]) for it in begun} == {(packed((5, 1, 0)), packed((5, 1, 0)), 0)}
     assert not mine.is_due(PART, audit, position=offset_behind(5, 0))
     writer.number.set_result(12_345)
@@ -139,7 +139,7 @@ def test_what_waits_too_long_for_a_number_is_forgotten(monkeypatch: pytest.Monke
     [stop] = audit.ends([offsets[2] + 1])[-1:]
     rows = {it.point: it for it in audit.rows(stop, wanted=None, skipped=(), clock=0.0)}
     assert (rows["in"].start, sum(it.count for it in rows["in"].windows)) == (packed((5, 3, 0)), 1)
-    assert json.loads(writer.lines[0])["start"] == packed((5, 1, 0))
+    assert json.loads(writer.lines[0])[0]["start"] == packed((5, 1, 0))
 
 
 def test_ranges_of_packed_positions_end_with_their_batch() -> None:

@@ -16,14 +16,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench.errors import UsageError
 from workbench.layers.record_marks import hash_of, time_that_can_be
-from workbench.layers.rows import GONE, LATENCY_MS, LATEST_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
+from workbench.layers.rows import (
+    GONE,
+    LATENCY_MS,
+    LATEST_MS,
+    POINTS,
+    SPLIT_WINDOWS,
+    AuditRow,
+    Point,
+    WindowCount,
+    texts_of,
+)
 
 _BOUNDS = np.array(LATENCY_MS)
 _MOST_ERROR = 200
@@ -194,15 +203,8 @@ class Meter:
         return found
 
     def texts(self, stop: int) -> list[str]:
-        """The rows of everything below a position as JSON, as `rows`: a row each, or of a process's own numbers a list of all points.
-
-        Each text is written whole or not at all. What a killed task has told of by some points only, the next one tells again; nobody
-        goes on with the numbers of a process, of which records would seem to have come in and not out.
-        """
-        rows = self.rows(stop)
-        if not self.of_process:
-            return [it.line() for it in rows]
-        return [f"[{','.join(it.line() for it in some)}]" for _, some in groupby(rows, key=lambda it: it.sequence)]
+        """The rows of everything below a position as JSON: see `rows` and `texts_of`."""
+        return texts_of(self.rows(stop))
 
     def forget(self, stop: int) -> None:
         """The rows below a position are safe."""
@@ -238,7 +240,7 @@ class Meter:
         """A row for each point; of halves, where records of many times are next to each other."""
         self._sequence += 1
         found = [self._row(point, start, stop) for point in self.points]
-        if stop - start > 1 and any(len(it.windows) > SPLIT_WINDOWS for it in found):
+        if stop - start > 1 and sum(len(it.windows) for it in found) > SPLIT_WINDOWS:
             middle = (start + stop) // 2
             return [*self._rows(start, middle), *self._rows(middle, stop)]
         return found

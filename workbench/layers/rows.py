@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
@@ -24,7 +25,7 @@ LATENCY_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 3
 # Of positions whose records were gone before anybody read them: whatever any task tells of a position counts more.
 GONE = 0
 LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
-# Of a row that a meter makes: about 100 kB of JSON, a tenth of what a broker takes in a message by default.
+# Of the rows that a meter tells at once: about 100 kB of JSON, a tenth of what a broker takes in a message by default.
 SPLIT_WINDOWS = 1_000
 _MOST_WINDOWS = 10_000
 _Count = Annotated[int, Field(ge=0)]
@@ -97,8 +98,20 @@ class AuditRow(StrictDocument):
         return json.dumps(self.model_dump(mode="json", by_alias=True), separators=(",", ":"), allow_nan=False)
 
 
+_ROWS = TypeAdapter(list[AuditRow])
+
+
+def texts_of(rows: Iterable[AuditRow]) -> list[str]:
+    """Rows as JSON, a list of those that one task tells at once of the same positions, by all of its points.
+
+    Each text is written whole or not at all. A point that is missing looks as if it had nothing to tell: of a record that was rejected,
+    the ledger would see that it came in and did not come out.
+    """
+    return [f"[{','.join(it.line() for it in some)}]" for _, some in groupby(rows, key=lambda it: it.sequence)]
+
+
 def parse_lines(lines: Iterable[str]) -> Iterator[AuditRow]:
-    """Read rows, a JSON document each; empty lines are left out.
+    """Read rows, of which each line has one or a list, as JSON; empty lines are left out.
 
     Raises:
         UsageError: naming the first line that is none.
@@ -106,7 +119,7 @@ def parse_lines(lines: Iterable[str]) -> Iterator[AuditRow]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield AuditRow.model_validate_json(line)
+                yield from _ROWS.validate_json(line if line.lstrip().startswith("[") else f"[{line}]")
             except ValidationError as error:
                 problem = first_problem(error, whole="the row")
                 raise UsageError(

@@ -21,7 +21,7 @@ class RowWriter(Protocol):
     """Writes rows where an audit reads them. Any thread may call it."""
 
     def put(self, lines: Sequence[str]) -> RowsUnderWay:
-        """Write rows, JSON documents, in order; never waits."""
+        """Write texts of rows (`texts_of`), each whole or not at all, in order; never waits."""
 
     def claim(self) -> Future[int] | None:
         """Ask for a number larger than all that were given before; None: commits keep it (`CommitNote.audit`)."""

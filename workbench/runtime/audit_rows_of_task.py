@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from workbench.commit_note import CommitNote
 from workbench.layers.meter import Pieces
-from workbench.layers.rows import AuditRow, Point
+from workbench.layers.rows import AuditRow, Point, texts_of
 from workbench.runtime.audit_row_writer import RowPlaces, RowsUnderWay, RowWriter
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Record, TopicPartition
@@ -222,10 +222,10 @@ class Auditor:
     def begin_rows(self, audits: Iterable[PartitionAudit | None]) -> None:
         """Tell of partitions that have just been taken over; nobody waits for that."""
         lines = [
-            row.line()
+            text
             for audit in audits
             if audit is not None and audit.is_begun and not audit.is_told
-            for row in audit.beginning()
+            for text in texts_of(audit.beginning())
         ]
         if lines:
             self._writer.put(lines)
@@ -236,7 +236,7 @@ class Auditor:
         lines = []
         for (topic, number), audit, stop, skipped in found:
             wanted = None if self._ranges is None else self._ranges.get(topic, {}).get(max(0, number), ())
-            lines += [it.line() for it in audit.rows(stop, wanted=wanted, skipped=skipped, clock=now)]
+            lines += texts_of(audit.rows(stop, wanted=wanted, skipped=skipped, clock=now))
         return self._writer.put(lines) if lines else None
 
     def is_due(self, partition: TopicPartition, audit: PartitionAudit, *, position: int | None) -> bool:
