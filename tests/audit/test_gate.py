@@ -26,7 +26,7 @@ def window(
     """A row of an edge."""
     return {
         "edge": "a → b", "state": state, "arrival": arrival, "from_low": sent, "lost_low": lost, "lost_high": lost,
-        "doubled_low": doubled, "doubled_high": doubled, **more,
+        "doubled_low": doubled, "doubled_high": doubled, "same": True, **more,
     }  # fmt: skip
 
 
@@ -93,6 +93,13 @@ def test_as_many_but_others_matter_to_the_highest_grade() -> None:
     assert gate(Grade.S1, window(arrival="loss+dup")).passage is Passage.UNKNOWN
 
 
+def test_as_many_without_ids_are_not_the_same_to_the_highest_grade() -> None:
+    """One record may be lost and another one doubled: who asks for the very records is not told that they are there."""
+    assert gate(Grade.S0, window(same=None)).passage is Passage.UNKNOWN
+    assert gate(Grade.S0, window(same=None, state="open")).passage is Passage.WAIT
+    assert gate(Grade.S1, window(same=None)).passage is Passage.GO
+
+
 def test_what_is_not_final_waits_and_what_is_not_known_is_not_passed() -> None:
     """A breach that is final counts at once; nothing at all is unknown."""
     assert gate(Grade.S1, window(), window(state="open", arrival="late", lost=9_000)).passage is Passage.WAIT
@@ -142,6 +149,9 @@ def test_the_commands_in_front_of_a_job(tmp_path: Path, lost: int, code: int, wo
         return
     told = run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *ALL, "--grade", "S0", "--json", cwd=tmp_path)
     assert valid("audit-gate", json.loads(told.stdout))["lost"] == lost
+    within = ("--stream", "s", "--since", "1970-01-01T00:00:59Z", "--until", "1970-01-01T00:04:01Z")
+    told = run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *within, "--grade", "S0", "--json", cwd=tmp_path)
+    assert json.loads(told.stdout)["lost"] == lost  # also what the first and the last window have within the span
     shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, "--json", cwd=tmp_path)
     ran = run_here("audit", "run", "--rows", "rows.jsonl", *LAYERS, "--output", "ledger", "--json", cwd=tmp_path)
     assert sum(valid("audit-run", json.loads(ran.stdout))["windows"].values()) > 0

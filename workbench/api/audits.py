@@ -54,13 +54,17 @@ class AuditLedger:
         return max(self.shape.lateness_ms, self.shape.window_ms)
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
-        """Rows of a stream and of windows that begin in [since, until), ms since the epoch; in the order of time."""
+        """Rows of a stream and of windows that have a time of [since, until), ms since the epoch; in the order of time."""
         from pyspark.sql import functions as f
 
         found = self._of(stream)
         if since_ms is not None:
-            found = found.where(f.col("window_ms") >= f.lit(since_ms))
+            found = found.where(f.col("window_ms") >= f.lit(self._first(since_ms)))
         if until_ms is not None:
+    def _first(self, since_ms: int) -> int:
+        """Begin of the first window that has a time since then: the records of its rest are asked for as well."""
+        return since_ms - since_ms % self.shape.window_ms
+
             found = found.where(f.col("window_ms") < f.lit(until_ms))
         return self._collected(found.orderBy("stream", "window_ms", "edge"))
 
@@ -77,7 +81,7 @@ class AuditLedger:
         return self._collected(found.orderBy(*order, "stream", "window_ms", "edge").limit(most))
 
     def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
-        """A row for each stream, worst first, of windows that begin in [since, until); see `stream_summaries.by_stream`."""
+        """A row for each stream, worst first, of windows with a time of [since, until); see `stream_summaries.by_stream`."""
         from pyspark.sql import functions as f
 
         from workbench.audit.stream_summaries import by_stream
@@ -171,7 +175,7 @@ class AuditLedger:
         return LatencyLimit(limit_ms=round(1000 * limit.total_seconds()), p99_ms=None, records=0)
 
     def times_to_last(self, *, since_ms: int, until_ms: int, stream: str | None = None) -> dict[str, LatencyLimit]:
-        """By stream, how long records of windows that begin in [since, until) take to the last layer; empty if it is not judged."""
+        """By stream, how long records of windows with a time of [since, until) take to the last layer; empty if it is not judged."""
         from pyspark.sql import functions as f
 
         from workbench.audit.layer_latency import latencies
@@ -180,15 +184,17 @@ class AuditLedger:
             return {}
         mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))
         mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
-        within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
+        within = mine.where(
+            f"exists(windows, it -> it.start_ms >= {self._first(since_ms)} AND it.start_ms < {until_ms})"
+        )
         found = self._collected(latencies(within.where("point = 'in'"), of_lines=self.lines).where("since = 'created'"))
         return {row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"]) for row in found}
 
     def within(self, *, since_ms: int, until_ms: int) -> AuditLedger:
-        """The same with only the windows that begin in [since, until)."""
+        """The same with only the windows that have a time of [since, until)."""
         from pyspark.sql import functions as f
 
-        kept = (f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms))
+        kept = (f.col("window_ms") >= f.lit(self._first(since_ms))) & (f.col("window_ms") < f.lit(until_ms))
         return replace(self, frame=self.frame.where(kept))
 
     def by_edge(self, *, now_ms: int) -> list[Any]:
@@ -218,7 +224,7 @@ class AuditLedger:
         """Which records a layer took in and did not give out: only the positions that do not add up are read again, from the cluster.
 
         Args:
-            since_ms, until_ms: windows that begin in [since, until), ms since the epoch; None: all.
+            since_ms, until_ms: windows with a time of [since, until), ms since the epoch; None: all.
             arrived: file or folder (Parquet or JSON lines) with a column `id` of what came out; needed where more than a few
                 records are missing.
 
@@ -231,7 +237,8 @@ class AuditLedger:
         if layer not in self.settings.layers:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
         with answering(self.settings.rows):
-            found = intervals(self.source, self.lines, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
+            first_ms = None if since_ms is None else self._first(since_ms)
+            found = intervals(self.source, self.lines, stream=stream, layer=layer, since_ms=first_ms, until_ms=until_ms)
         if not found:
             return []
         if self.cluster is None:

@@ -117,6 +117,13 @@ def judge(
             unknown.append(
                 f"{edge}: as many records arrived as were sent, and others, in {plural(len(others), 'window')}."
             )
+        if grade is Grade.S0 and (
+            bare := [row for row in over if row["arrival"] == Arrival.OK and row["same"] is None]
+        ):
+            unknown.append(
+                f"{edge}: as many records arrived as were sent; without ids of all it cannot be told whether they are the same, "
+                f"in {plural(len(bare), 'window')}."
+            )
         if odd := [row for row in over if row["arrival"] == Arrival.UNKNOWN]:
             gone = sum(row["lost_high"] for row in odd)
             unknown.append(
