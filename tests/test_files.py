@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -110,3 +111,15 @@ def test_a_file_system_without_locks_is_not_another_process(
     assert "local disk" in (caught.value.hint or "")
     with pytest.raises(UsageError, match="No such file"):
         exclusive_lock(tmp_path / "none" / "lock", GuardError("busy")).__enter__()
+
+
+def test_a_full_disk_takes_no_lock_away(tmp_path: Path) -> None:
+    """Who holds it is only the hint of others: what is done under it says by itself what cannot be written."""
+    lock, limits = tmp_path / "lock", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        first, second = (exclusive_lock(lock, GuardError("busy")) for _ in range(2))
+        with first, pytest.raises(GuardError, match="busy"), second:
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -264,8 +264,8 @@ def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0
                     raise _named(refusal, held) from None
             time.sleep(_LOOK_AGAIN_SECONDS)
         held.truncate(0)
-        held.write(str(os.getpid()))
-        held.flush()
+        with suppress(OSError):  # a full disk: the number is for the hint of others, and the lock is held without it
+            os.write(held.fileno(), str(os.getpid()).encode())
         try:
             yield
         finally:
