@@ -222,3 +222,17 @@ def test_what_a_task_tells_of_the_same_positions_is_one_text() -> None:
         assert {(it.start, it.stop) for it in rows.values()} == {(rows["in"].start, rows["in"].stop)}
         count = {point: sum(it.count for it in row.windows) for point, row in rows.items()}
         assert count["in"] == rows["in"].stop - rows["in"].start == count["out"] + count["rejected"]
+
+
+def test_errors_that_are_all_of_another_class_are_a_row_that_a_broker_takes() -> None:
+    """A handler puts an id into each code: the most frequent classes are told, and how many others there were."""
+    told = meter([], 0, 1)
+    told.points, told.seen = ("in", "dead"), {"in": [], "dead": []}
+    for offset in range(6_000):
+        for point in ("in", "dead"):
+            error = ("often" if offset % 2 else f"{offset} {'x' * 300}") if point == "dead" else None
+            told.count(point, offset, b"%d" % offset, created_ms=0, error=error)  # type: ignore[arg-type]
+    [text] = told.texts(6_000)
+    assert len(text) < 150_000
+    [_, row] = parse_lines([text])
+    assert (row.errors["often"], sum(row.errors.values()), len(row.errors)) == (3_000, 6_000, 101)

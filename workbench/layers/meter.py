@@ -36,6 +36,8 @@ from workbench.layers.rows import (
 
 _BOUNDS = np.array(LATENCY_MS)
 _MOST_ERROR = 200
+# Classes of errors in a row. Some handlers give each record a class of its own: no broker would take the row.
+_MOST_ERRORS, _OTHERS = 100, "(others)"
 Pieces = Sequence[tuple[int, int]]  # positions [start, stop)
 
 
@@ -255,9 +257,15 @@ class Meter:
                 "windows": done.windows(self.window_ms),
                 "created_ms": _histogram(done.since_created_ms),
                 "updated_ms": _histogram(done.since_updated_ms),
-                "errors": dict(done.errors),
+                "errors": _most(done.errors),
             }
         )
+
+
+def _most(errors: Mapping[str, int]) -> dict[str, int]:
+    found = dict(Counter(errors).most_common(_MOST_ERRORS))
+    rest = sum(errors.values()) - sum(found.values())
+    return {**found, _OTHERS: rest} if rest else found
 
 
 def _histogram(latencies: np.ndarray) -> list[int]:
