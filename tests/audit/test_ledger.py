@@ -18,6 +18,7 @@ pytestmark = pytest.mark.jvm
 
 SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=2 * WINDOW_MS)
 OUTER, INNER = "gateway → collector", "collector"
+SIDES = (("gateway", "out"), ("collector", "in"), ("collector", "out"))
 
 
 TOGETHER = Together(SHAPE)
@@ -223,7 +224,7 @@ def _told(at: int = 60 * WINDOW_MS, *, stop: int = 3) -> list[AuditRow]:
             sequence=1,
             emitted_ms=at,
         )
-        for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out"))
+        for layer, point in SIDES
     ]
 
 
@@ -233,7 +234,7 @@ def missing_rows() -> dict[str, list[AuditRow]]:
     made = {}
     for missing in (("gateway",), ("gateway", "collector")):
         rows = []
-        for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out")):
+        for layer, point in SIDES:
             for block in range(6):
                 if block != 2 or layer not in missing:
                     rows.append(_block(layer, point, block))
@@ -291,3 +292,32 @@ def too_many() -> dict[str, list[AuditRow]]:
 def test_more_than_was_sent_is_no_double_before_a_window_is_final(judged: Judged) -> None:
     """The other side has perhaps not told yet."""
     assert judged["too_many"]["s"][OUTER, 0]["arrival"] == Arrival.LATE
+
+
+@TOGETHER.case
+def headless() -> dict[str, list[AuditRow]]:
+    """Two minutes later than the other layer, one tells: its rows of before have expired, or nobody counted. Or records come late."""
+    runs = {}
+    for name in ("collector", "gateway", "late"):
+        rows = []
+        for (layer, point), end in zip(SIDES, _told(stop=60), strict=True):
+            told = [_block(layer, point, block) for block in range(6) if layer != name or block >= 2]
+            if name == "late":  # the first two minutes behind all others
+                told = [
+                    it.model_copy(update={"windows": _block(layer, point, (it.sequence + 2) % 6).windows})
+                    for it in told
+                ]
+            # Who numbers its records itself begins at 0 whenever it begins.
+            back = 20 if layer == name == "gateway" else 0
+            moved = ({"start": it.start - back, "stop": it.stop - back} for it in (*told, end))
+            rows += [it.model_copy(update=by) for it, by in zip((*told, end), moved, strict=True)]
+        runs[name] = [it.model_copy(update={"emitted_ms": max(it.emitted_ms, 10 * WINDOW_MS)}) for it in rows]
+    return runs
+
+
+@pytest.mark.parametrize("name", ["collector", "gateway", "late"])
+def test_what_nobody_counted_yet_is_unknown_and_what_came_after_is_judged(judged: Judged, name: str) -> None:
+    """A layer that tells since a while, or whose first rows have expired, has neither lost nor doubled what came before."""
+    found = {at // WINDOW_MS: row["arrival"] for (edge, at), row in judged["headless"][name].items() if edge == OUTER}
+    assert {found[minute] for minute in (0, 1)} == {Arrival.OK if name == "late" else Arrival.UNKNOWN}
+    assert {found[minute] for minute in (3, 4, 5)} == {Arrival.OK}

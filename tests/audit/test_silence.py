@@ -17,7 +17,8 @@ from tests.audit.pipeline import run
 from tests.cli.running import run_here
 from tests.reference.valid import valid
 from workbench import api
-from workbench.api.audit_silence import looks
+from workbench.api.compare_and_trace_records import looks
+from workbench.humanize import iso_instant
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
 from workbench.layers.rows import AuditRow, WindowCount
@@ -113,6 +114,39 @@ def test_streams_and_layers_whose_rows_lie_before_the_period_are_named_as_silent
     exact = {(it["stream"], it["layer"]): (now / 1000 - time_of(it["told"])) / 3600 for it in found["silent"]}
     assert exact == {place: float(end_of[place]) for place in silent}
     assert whole.returncode == 4
+
+
+@pytest.mark.lab
+@pytest.mark.jvm
+def test_a_partition_that_stands_since_before_the_period_is_behind_and_has_lost_nothing(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """Its rows lie before those that a gate reads, and others tell on: the job waits, and is not told of a loss."""
+    now = round(time.time() * 1000) // MINUTE * MINUTE
+    begin = now - 5 * HOUR
+    for stands, code in ((True, 4), (False, 0)):
+        topic = f"stands-{os.getpid()}-{stands}"
+        create_topic(lab.bootstrap, topic, 2)
+        producer = Producer({"bootstrap.servers": lab.bootstrap})
+        for minute in range(240):
+            at = begin + minute * MINUTE
+            logs = [("gateway", 0, 2)] + [("collector", it, 1) for it in (0, 1) if not it or not stands or minute < 60]
+            for layer, partition, count in logs:
+                for point in ("out",) if layer == "gateway" else ("in", "out"):
+                    row = AuditRow(
+                        stream="s", layer=layer, point=point, topic="t", partition=partition, start=minute * count,
+                        stop=(minute + 1) * count, incarnation=1, sequence=minute, emitted_ms=at + 30_000,
+                        windows=[WindowCount(start_ms=at, count=count)],
+                    )  # fmt: skip
+                    producer.produce(topic, row.line().encode(), timestamp=row.emitted_ms, partition=minute % 2)
+        assert producer.flush(20) == 0
+        of = ("--cluster", "prod", "--topic", topic, "--layers", ",".join(LAYERS), "--stream", "s", "--json")
+        (tmp_path / "workbench.toml").write_text(f'[clusters.prod]\nbootstrap = "{lab.bootstrap}"\n')
+        span = ("--since", iso_instant(begin + 2 * HOUR), "--until", iso_instant(begin + 2 * HOUR + 10 * MINUTE))
+        told = run_here("audit", "gate", *of, *span, "--config", "workbench.toml", cwd=tmp_path)
+        assert told.returncode == code, (told.stdout, told.stderr)
+        found = valid("audit-gate", json.loads(told.stdout))
+        assert found["passage"] == ("wait" if stands else "pass"), found
 
 
 def time_of(text: str) -> float:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import EvidenceError
 from workbench.logs.record_counts import answering
 from workbench.report.audit_state import SilentLayer
 
@@ -31,20 +30,6 @@ class RowsBefore:
     reach_ms: int | None = None
 
 
-def looks(before_ms: int, oldest_ms: int, length_ms: int) -> list[tuple[int, int]]:
-    """Spans of time [start, stop) to look at, each twice as far back as the one before, and the oldest: as few as can be.
-
-    Who lives writes a row in each of them, so whoever lived at the time of one is seen, and nobody who lived only between two.
-    """
-    starts, back = [], length_ms
-    while before_ms - back > oldest_ms:
-        starts.append(before_ms - back)
-        back *= 2
-    if before_ms > oldest_ms:
-        starts.append(oldest_ms)
-    return [(it, min(it + length_ms, before_ms)) for it in starts]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """Silent layers by stream, and how far back that is known: see `RowsBefore`."""
@@ -63,30 +48,20 @@ def silence_of(ledger: AuditLedger, *, first_ms: int | None = None, now_ms: int 
 
 
 def rows_before(ledger: AuditLedger, told: Sequence[Any]) -> RowsBefore:
-    """Look at some short pieces of what lies before the rows of a ledger; if it has read everything, nothing does.
+    """What some short pieces of before the rows of a ledger tell; if it has read everything, there are none.
 
     Args:
         told: its `last_told`.
 
     Raises:
-        UsageError, SourceUnreachableError: if the topic cannot be read.
+        SourceUnreachableError, EvidenceError: if the topic cannot be read.
     """
-    from workbench.api.compare_and_trace_records import rows_of_topic
-
-    cluster, topic, kept, begun_ms = ledger.cluster, ledger.settings.topic, ledger.kept, ledger.read_from_ms
-    if cluster is None or topic is None or begun_ms is None or kept is None or kept.first_ms >= begun_ms:
+    looked, kept = ledger.earlier, ledger.kept
+    if looked is None or kept is None:
         oldest_ms = min((row["first_ms"] for row in told if row["first_ms"] is not None), default=None)
         return RowsBefore(reach_ms=oldest_ms if kept is None else kept.every_ms)
-    looked = rows_of_topic(cluster, topic, looks(begun_ms, kept.first_ms, ledger.silence_ms))
-    try:
-        with answering(topic):
-            earlier = (
-                looked.rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
-            )
-    except EvidenceError:  # retention has just taken some of them
-        return RowsBefore()
-    finally:
-        looked.rows.unpersist()
+    with answering(ledger.settings.topic):
+        earlier = looked.rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
     reach_ms = kept.every_ms if looked.is_whole else None
     return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in earlier}, reach_ms=reach_ms)
 
@@ -127,7 +102,7 @@ def silent_layers(
         since_ms = max((it for it in (told_ms, first_ms) if it is not None), default=None)
         silence_ms = 0 if since_ms is None else now_ms - since_ms
         is_untold = since_ms is None and (stream, layer) in untold
-        if stream not in ledger.settings.ended and (is_untold or silence_ms > ledger.silence_ms):
+        if stream not in ledger.settings.ended and (is_untold or silence_ms > ledger.shape.silence_ms):
             at = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
             found.setdefault(stream, []).append(SilentLayer(layer=layer, told=at, seconds=silence_ms / 1000))
     return found

@@ -15,7 +15,7 @@ from workbench.logs.record_counts import answering
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.api.compare_and_trace_records import KeptRecords
+    from workbench.api.compare_and_trace_records import KeptRecords, TopicRows
     from workbench.audit.completeness_gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
     from workbench.audit.stream_fairness import DelayedStream
@@ -36,6 +36,7 @@ class AuditLedger:
         expected: streams that the settings name, of those that are asked for: they are told of without rows, too.
         kept: how far back the topic of the rows reaches; None: they are in no topic, or it is not known.
         read_from_ms: rows of the topic before then were not read; None: all were.
+        earlier: some of those before then (`compare_and_trace_records.looks`): they tell who has stopped since.
     """
 
     frame: DataFrame
@@ -47,11 +48,7 @@ class AuditLedger:
     expected: frozenset[str] = frozenset()
     kept: KeptRecords | None = None
     read_from_ms: int | None = None
-
-    @property
-    def silence_ms(self) -> int:
-        """Who has told nothing for longer is silent: it is as long as records may be late."""
-        return max(self.shape.lateness_ms, self.shape.window_ms)
+    earlier: TopicRows | None = None
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
         """Rows of a stream and of windows that have a time of [since, until), ms since the epoch; in the order of time."""
@@ -61,12 +58,12 @@ class AuditLedger:
         if since_ms is not None:
             found = found.where(f.col("window_ms") >= f.lit(self._first(since_ms)))
         if until_ms is not None:
+            found = found.where(f.col("window_ms") < f.lit(until_ms))
+        return self._collected(found.orderBy("stream", "window_ms", "edge"))
+
     def _first(self, since_ms: int) -> int:
         """Begin of the first window that has a time since then: the records of its rest are asked for as well."""
         return since_ms - since_ms % self.shape.window_ms
-
-            found = found.where(f.col("window_ms") < f.lit(until_ms))
-        return self._collected(found.orderBy("stream", "window_ms", "edge"))
 
     def worst(self, *, stream: str | None = None, most: int = 50) -> list[Any]:
         """Windows, of a stream, where not everything arrived, those with most missing or doubled records first."""
@@ -330,9 +327,10 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.compare_and_trace_records import rows_of_topic, session_for_audits
-    from workbench.audit.audit_frames import ROW_BYTES, bytes_of, read_rows
+    from workbench.api.compare_and_trace_records import looks, rows_of_topic, session_for_audits
+    from workbench.audit.audit_frames import ROW_BYTES, bytes_of, read_rows, with_who_stopped
     from workbench.audit.window_verdicts import StreamShape, edges
+    from workbench.queues.systems import COUNT_FROM_ZERO
 
     if name is None and rows is None and topic is None:
         raise UsageError(
@@ -341,30 +339,34 @@ def audit(
     chosen, of_cluster = _chosen(
         name, rows=rows, layers=layers, window=window, lateness=lateness, cluster=cluster, topic=topic, config=config
     )
-    kept, read_from_ms = None, None
-    if chosen.rows is not None:
-        path = Path(chosen.rows)
-        found = read_rows(session_for_audits(bytes_of(path) // ROW_BYTES), path)
-    elif of_cluster is not None and chosen.topic is not None:
-        margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
-        read_from_ms = None if since_ms is None else max(0, since_ms - margin)
-        of_topic = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
-        found, kept = of_topic.rows, of_topic.kept
-    else:
-        raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
-    if stream is not None:
-        found = found.where(f.col("stream") == f.lit(stream))
     shape = StreamShape(
         layers=tuple(chosen.layers),
         window_ms=round(1000 * chosen.window.total_seconds()),
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
+        from_zero=of_cluster is None or of_cluster.system in COUNT_FROM_ZERO,
     )
+    kept, read_from_ms, earlier = None, None, None
+    if chosen.rows is not None:
+        path = Path(chosen.rows)
+        found = read_rows(session_for_audits(bytes_of(path) // ROW_BYTES), path)
+    elif of_cluster is not None and chosen.topic is not None:
+        # Clocks of layers may differ.
+        read_from_ms = None if since_ms is None else max(0, since_ms - since_ms % shape.window_ms - shape.lateness_ms)
+        of_topic = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
+        found, kept = of_topic.rows, of_topic.kept
+        if read_from_ms is not None and kept is not None and kept.first_ms < read_from_ms:
+            earlier = rows_of_topic(of_cluster, chosen.topic, looks(read_from_ms, kept.first_ms, shape.silence_ms))
+            found = with_who_stopped(found, earlier.rows)
+    else:
+        raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
+    if stream is not None:
+        found = found.where(f.col("stream") == f.lit(stream))
     expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
     with answering(chosen.rows):
         lines = shape.lines_of(found)
     return AuditLedger(
         frame=edges(found, shape, lines), source=found, lines=lines, settings=chosen, shape=shape, cluster=of_cluster,
-        expected=expected, kept=kept, read_from_ms=read_from_ms,
+        expected=expected, kept=kept, read_from_ms=read_from_ms, earlier=earlier,
     )  # fmt: skip
 
 

@@ -167,6 +167,20 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> TopicR
     return TopicRows(rows=rows_of_values(values.where("value IS NOT NULL")).cache(), kept=kept, is_whole=is_whole)
 
 
+def looks(before_ms: int, oldest_ms: int, length_ms: int) -> list[tuple[int, int]]:
+    """Spans of time [start, stop) to look at, each twice as far back as the one before, and the oldest: as few as can be.
+
+    Who lives writes a row in each of them, so whoever lived at the time of one is seen, and nobody who lived only between two.
+    """
+    starts, back = [], length_ms
+    while before_ms - back > oldest_ms:
+        starts.append(before_ms - back)
+        back *= 2
+    if before_ms > oldest_ms:
+        starts.append(oldest_ms)
+    return [(it, min(it + length_ms, before_ms)) for it in starts]
+
+
 def _behind_late_records(
     gateway: Gateway, logs: LogView, stops: Mapping[Partition, int], until_ms: int
 ) -> tuple[dict[Partition, int], bool]:

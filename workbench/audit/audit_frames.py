@@ -74,6 +74,27 @@ def _whole(rows: DataFrame) -> DataFrame:
     )
 
 
+def with_who_stopped(rows: DataFrame, before: DataFrame) -> DataFrame:
+    """Rows of a period, and one without positions of each log that was told of before it and not since, while others of its topic are.
+
+    It covers nothing and says up to when it had told: who stands is behind, and has lost nothing.
+
+    Args:
+        before: rows of before the period, of as many times as were read.
+    """
+    place = ["stream", "layer", "point", "topic"]
+    log, others = [*place, "partition"], "adds = '' AND point IN ('in', 'out') AND NOT of_process"
+    alive = rows.where(others).select(*log).distinct()
+    latest = before.where(f"{others} AND emitted_ms > 0").groupBy(*log).agg({"emitted_ms": "max", "stop": "max"})
+    stopped = latest.join(alive, log, "left_anti").join(alive.select(*place).distinct(), place, "left_semi")
+    bare = stopped.selectExpr(
+        f"'{SCHEMA}' AS schema", *log, "`max(stop)` AS start", "`max(stop)` AS stop", "0L AS incarnation", "0L AS sequence",
+        "`max(emitted_ms)` AS emitted_ms", "array() AS windows", "array() AS created_ms", "array() AS updated_ms", "map() AS errors",
+        "'' AS adds", "false AS of_process",
+    )  # fmt: skip
+    return rows.unionByName(bare.to(rows.schema))
+
+
 def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:
     """Rows at hand, as a frame. By Arrow: Spark starts Python processes to read a list, for as long as a small audit takes."""
     import pyarrow as pa

@@ -6,7 +6,8 @@
    that part nobody knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
 3. Rows that *add* (a replay of what was lost) are a line of their own: what they gave out comes on top. What they took in counts where
    nobody else has taken it in: a log gives the same records to every reader.
-4. A position that no row covers, between rows that do, is unknown: a row is missing, not necessarily its records.
+4. A position that no row covers, between rows that do or before the first of them, is unknown: a row is missing, not necessarily its
+   records. It may have expired, or nobody counted yet.
 
 A *line* is one point of one partition, without or with what adds. Most lines have one incarnation whose rows lie end to end: a sum over
 hashes of starts and stops shows it in one pass (`lines`), and their rows need no more. Only the others are looked at row by row.
@@ -36,6 +37,9 @@ _LAST = "9223372036854775807L"
 # was written is of a clock that is ahead, and tells nothing beside others.
 _PASSED = "array_max(filter(windows.start_ms, it -> it <= emitted_ms))"
 _TOLD = f"if(size(windows) = 0, if(start = stop, emitted_ms, NULL), coalesce({_PASSED}, emitted_ms))"
+# The records before a row's positions are of no later time, by the same clock; those before a sign of life are older than it.
+_HIGH = f"coalesce({_PASSED}, array_max(windows.start_ms))"
+_HAS, _LIVES = "FILTER (WHERE size(windows) > 0)", "FILTER (WHERE start = stop AND emitted_ms > 0)"
 
 
 def _sent(few: DataFrame) -> DataFrame:
@@ -71,7 +75,8 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
         of them and its rows lie end to end; `begun_at`, `reached`, first and last position that anybody has told of; `gap`,
         positions between that none covers; `first_ms`, `last_ms`: when its first and last row were written (NULL, 0: it has only said
         that it begins); `latest_ms`: how long after the begin of a window it told of it, at most; `told_ms`: its records created before
-        then have passed, but for late ones (NULL: it has told nothing).
+        then have passed, but for late ones (NULL: it has told nothing); `head_ms`: the records before `begun_at` were created before
+        then, but for late ones (NULL: not known); `opens_ms`: the first window of its first row with records (NULL: none).
     """
     hashed = "shiftright(xxhash64({0}), 24)"  # 40 bits, so that millions of them can be added
     ends = f"{hashed.format('stop')} - {hashed.format('start')}"
@@ -86,6 +91,11 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             "min(emitted_ms) FILTER (WHERE emitted_ms > 0) AS first_ms",
             "max(emitted_ms) AS last_ms",
             "max(emitted_ms - array_min(windows.start_ms)) AS latest_ms",
+            # By numbers alone: with a struct, millions of rows would be sorted for it.
+            f"min(start) {_HAS} AS first_at",
+            f"min_by({_HIGH}, start) {_HAS} AS high_ms",
+            f"min_by(array_min(windows.start_ms), start) {_HAS} AS opens_ms",
+            f"min(emitted_ms) {_LIVES} AS lives_ms",
             "bool_or(of_process) AS of_process",
         )
     )
@@ -113,6 +123,8 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             "min(first_ms) AS first_ms",
             "max(last_ms) AS last_ms",
             "max(latest_ms) AS latest_ms",
+            "min(struct(first_at, high_ms, opens_ms)) FILTER (WHERE first_at IS NOT NULL) AS first",
+            "min(lives_ms) AS lives_ms",
             "bool_or(of_process) AS of_process",
         )
     )
@@ -133,7 +145,9 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     return cut_off(by_line.selectExpr(
         *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun",
         f"is_plain AND NOT ({is_sparse} AND {many}) AS is_plain", "begun_at", "reached", "first_ms",
-        "last_ms", "latest_ms", f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
+        "last_ms", "latest_ms", "first.opens_ms AS opens_ms",
+        f"least(min(first) OVER ({of_task}).high_ms, min(lives_ms) OVER ({of_task})) AS head_ms",
+        f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
         f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
         f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "
         "AS told_ms",
@@ -158,19 +172,22 @@ def _gap(spans: str) -> str:
     return f"reached - begun_at - {_length(spans)}"
 
 
-def gaps(rows: DataFrame, of_lines: DataFrame) -> DataFrame:
-    """Where rows are missing, and of which time their records may be: between what lies before and behind them.
+def gaps(rows: DataFrame, of_lines: DataFrame, *, from_zero: bool = True) -> DataFrame:
+    """Where rows are missing, and of which time their records may be: between what lies before and behind them, if anything does.
 
     Args:
         of_lines: as `lines`.
+        from_zero: whether the positions of a log are 0, 1, 2 and so on; else nobody can tell that there are some before the first row.
 
     Returns:
         (stream, layer, point, first_ms, last_ms, gap): windows that begin in [first_ms, last_ms] may miss `gap` records; NULL: any.
     """
-    broken = of_lines.where("gap > 0").select(*LINE, "begun_at", "reached", "gap")
+    heads = of_lines.where(f"{str(from_zero).lower()} AND begun_at > 0 AND adds = '' AND point IN ('in', 'out')").selectExpr(
+        "stream", "layer", "point", "CAST(NULL AS bigint) AS first_ms", "head_ms AS last_ms", "begun_at AS gap"
+    )  # fmt: skip
+    broken = of_lines.where("gap > 0").select(*LINE, "begun_at", "reached")
     if broken.isEmpty():
-        unknown = "CAST(NULL AS bigint)"
-        return broken.selectExpr("stream", "layer", "point", f"{unknown} AS first_ms", f"{unknown} AS last_ms", "gap")
+        return heads
     order = f"PARTITION BY {_LINE} ORDER BY start, stop"
     ends = [
         broken.selectExpr(
@@ -191,9 +208,10 @@ def gaps(rows: DataFrame, of_lines: DataFrame) -> DataFrame:
         f"last_value(low_ms) IGNORE NULLS OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS first_ms",
         f"first_value(high_ms) IGNORE NULLS OVER ({order} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS last_ms",
     )  # fmt: skip
-    return each.where("start > before").selectExpr(
+    between = each.where("start > before").selectExpr(
         "stream", "layer", "point", "first_ms", "last_ms", "start - before AS gap"
     )
+    return heads.unionByName(between)
 
 
 def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:

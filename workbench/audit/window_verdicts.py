@@ -46,11 +46,13 @@ class StreamShape:
     Attributes:
         layers: names, from the first to the last.
         window_ms, lateness_ms: in milliseconds.
+        from_zero: see `audit_ledger.gaps`.
     """
 
     layers: Sequence[str]
     window_ms: int = 60_000
     lateness_ms: int = 600_000
+    from_zero: bool = True
 
     def between(self) -> list[tuple[str, str, str]]:
         """(edge, the layer that sends, the one that takes): each must be told of, while a layer may tell of one side of itself only."""
@@ -80,9 +82,14 @@ class StreamShape:
         ]
         return spark.range(1).select(f.explode(f.array(*sides)).alias("it")).select("it.*").hint("broadcast")
 
+    @property
+    def silence_ms(self) -> int:
+        """Who has told nothing for longer is silent: it is as long as records may be late."""
+        return max(self.lateness_ms, self.window_ms)
+
     def lines_of(self, rows: DataFrame) -> DataFrame:
         """The layers' lines; see `audit_ledger.lines`."""
-        return lines(rows, silence_ms=max(self.lateness_ms, self.window_ms))
+        return lines(rows, silence_ms=self.silence_ms)
 
 
 def heard(of_lines: DataFrame, sides: DataFrame) -> DataFrame:
@@ -92,13 +99,15 @@ def heard(of_lines: DataFrame, sides: DataFrame) -> DataFrame:
         of_lines, sides: of a shape (`lines_of`, `frame`).
 
     Returns:
-        One row per (stream, edge) of which both sides have told: `told_ms`, NULL if one of them has told no time.
+        One row per (stream, edge) of which both sides have told: `told_ms`, NULL if one of them has told no time; `opens_ms`, the first
+        window of which the side that sends has told.
     """
     # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
     # has told.
     found = of_lines.where("adds = ''").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
         *columns(
             "if(count(told_ms) = count(*), min(told_ms), NULL) AS told_ms",
+            "min(opens_ms) FILTER (WHERE is_from) AS opens_ms",
             "bool_or(is_from) AND bool_or(NOT is_from) AS both",
         )
     )  # fmt: skip
@@ -118,7 +127,7 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
         (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
     sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows) if of_lines is None else of_lines
-    by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
+    by_edge = gaps(rows, of_lines, from_zero=shape.from_zero).join(sides, ["layer", "point"]).groupBy("stream", "edge")
     holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
     late = amended(rows, of_lines, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(
         sides, ["layer", "point"]
@@ -151,6 +160,7 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
     end = f"window_ms + {shape.window_ms}L"
     measured = found.selectExpr(
         "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", f"{gap} AS gap",
+        "coalesce(window_ms < opens_ms, false) AS is_before",
         "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
         "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",
         f"if(from_unsummed OR to_unsummed, NULL, ({sums[0]}) = ({sums[1]})) AS same",
@@ -161,8 +171,9 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
     return measured.selectExpr(
         "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high", "doubled_low",
         "doubled_high", "same", "state", "told_ms", "gap",
-        # Where rows are missing, everything but what has still time is unknown.
-        f"CASE WHEN gap > 0 AND {is_over} THEN 'unknown' "
+        # Where rows are missing, everything but what has still time is unknown; so is what is too much where nobody counted yet what
+        # was sent.
+        f"CASE WHEN (gap > 0 OR is_before AND (doubled_low > 0 OR same = false)) AND {is_over} THEN 'unknown' "
         f"WHEN doubled_low > 0 THEN if({is_over}, 'dup', 'late') "
         f"WHEN lost_low > 0 THEN if({is_over}, 'loss', 'late') "
         "WHEN from_low < from_high OR to_low < to_high THEN 'unknown' "

@@ -26,6 +26,8 @@ _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue wit
 
 SYSTEM_NAMES = {"kafka": "Kafka", "pulsar": "Pulsar", "rocketmq": "RocketMQ"}  # for people
 
+COUNT_FROM_ZERO = frozenset({"kafka"})  # the records of a log have the positions 0, 1, 2 and so on
+
 # What cannot be done there, and what can; `{what}` is a phrase with its verb, such as "Recording does".
 _REFUSALS = {
     "pulsar": (
