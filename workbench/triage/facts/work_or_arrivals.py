@@ -35,6 +35,7 @@ from workbench.triage.facts.unknown_numbers import (
     Number,
     above,
     all_of,
+    any_of,
     at_least,
     at_most,
     known,
@@ -181,6 +182,15 @@ class WorkFacts(MeasuredSubscription):
     def poll_idle(self) -> Number:
         """Share of the time that the busiest member's thread waits for records."""
         return min(known(*(it.poll_idle for it in self.members if it.live)), default=None)
+
+    @fact
+    def kept_waiting(self) -> Number:
+        """The same, unless it is measured that nothing holds up what its client asks for.
+
+        Then it waits because it does not ask: paused, or for handlers on other threads (a pool, Reactor, Quarkus).
+        """
+        held_up = any_of(above(self.throttle_seconds, self.limits.throttle_seconds), self.slow_round_trips)
+        return None if held_up is False else self.poll_idle
 
     @fact
     def busiest_if_even(self) -> Number:
@@ -381,7 +391,7 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
         "waits",
         False,
         "its threads wait for what does not reach them",
-        (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN),
+        (Operand("kept_waiting", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN),
         either=True,
     ),
     Reason("more_to_do", True, "its handlers take more of a thread's time than before", (_IS_UP, _busy(">=", PART))),
