@@ -99,7 +99,7 @@ BUSY = Number(
     "its handlers take nearly all of a loop's time: fetching and committing take the rest",
     "measured",
 )
-IDLE = Number(0.2, "of the time", "a thread that waits for records so little is busy", "measured")
+IDLE = Number(0.25, "of the time", "a thread that waits for records so little is busy", "measured")
 NEVER_EMPTY = Number(20.0, "messages", "so many are always there: fetched, and waiting for the handlers", "measured")
 NEAR_QUOTA = Number(0.4, "of the quota", "in bursts with pauses the mean is less than half")
 

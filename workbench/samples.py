@@ -261,6 +261,7 @@ class SampleBatch:
     _names: list[tuple[object, ...]] = field(default_factory=list)
     _scales: list[float] = field(default_factory=list)
     _plus: list[float] = field(default_factory=list)
+    _twice: list[bool] = field(default_factory=list)
     _lengths: list[IntArray] = field(default_factory=list)
     _ts_us: list[IntArray] = field(default_factory=list)
     _values: list[FloatArray] = field(default_factory=list)
@@ -276,13 +277,15 @@ class SampleBatch:
         le: float | None = None,
         scale: float = 1.0,
         plus: float = 0.0,
+        counted_twice: bool = False,
     ) -> None:
         """Append one series: `ts_us` in µs since the epoch, raw `values`, both of shape (n,).
 
-        `scale` converts them to the signal's unit, `plus` is added to that; sentinels are recognised first.
+        `scale` converts them to the signal's unit, `plus` is added to that; sentinels are recognised first. The whole of a share
+        that is `counted_twice` has its own part twice: r becomes r / (1 - r), at most 1.
         """
         times, raw = np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64)
-        self.name(signal, labels, stat=stat, le=le, scale=scale, plus=plus)
+        self.name(signal, labels, stat=stat, le=le, scale=scale, plus=plus, counted_twice=counted_twice)
         self.fill(np.array([len(times)]), times, raw)
 
     def name(
@@ -294,11 +297,13 @@ class SampleBatch:
         le: float | None = None,
         scale: float = 1.0,
         plus: float = 0.0,
+        counted_twice: bool = False,
     ) -> None:
         """Add the labels of one series; `fill` adds its samples."""
         self._names.append((signal, stat, le, *map(labels.get, LABEL_COLUMNS)))
         self._scales.append(scale)
         self._plus.append(plus)
+        self._twice.append(counted_twice)
 
     def fill(self, lengths: IntArray, ts_us: IntArray, values: FloatArray) -> None:
         """Append the samples of the last k series, which have none yet: lengths (k,), the others (n,)."""
@@ -321,6 +326,8 @@ class SampleBatch:
             values *= np.repeat(scales, lengths)
         if any(self._plus):
             values += np.repeat(np.array(self._plus), lengths)
+        if any(self._twice):
+            values = np.where(np.repeat(self._twice, lengths), values / np.maximum(values, 1 - values), values)
         named |= {"cluster": [self.cluster] * len(lengths), "source": [self.source] * len(lengths)}
         names = pa.table([pa.array(named[column.name], column.type) for column in NAMES_SCHEMA], schema=NAMES_SCHEMA)
         return SeriesTable(

@@ -88,7 +88,7 @@ def test_a_thread_of_a_real_streams_application_is_its_consumer() -> None:
         ("process_time", "mean"): pytest.approx(0.005763849),
         ("process_time", "count"): 2492.0,
     }
-    assert found["jmx_exporter_plain"]["poll_idle", "value"] == pytest.approx(0.18972, abs=1e-5)
+    assert found["jmx_exporter_plain"]["poll_idle", "value"] == pytest.approx(0.18972 / (1 - 0.18972), abs=1e-5)
 
 
 def test_a_task_of_a_real_sink_is_read_in_full() -> None:

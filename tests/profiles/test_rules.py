@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
 from workbench.profiles import LeftOut, Meaning, Profile, parse_profile
 
@@ -78,3 +81,28 @@ def test_what_is_no_rule_is_one_clear_error(rule: str, words: str) -> None:
     with pytest.raises(ConfigError, match="cannot be used") as caught:
         parse_profile(f"title: t\nsignals:\n  broker_traffic: {rule}\n", name="t")
     assert words in str(caught.value)
+
+
+JAVA = """
+title: t
+member_is: client_id
+signals:
+  poll_idle: {metric: acme_idle_ratio, labels: {member: client_id}, counted_twice: true}
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "share"), [(0.0, 0.0), (0.2, 0.25), (1 / 3, 0.5), (0.5, 1.0), (0.7, 1.0), (1.0, 1.0), (math.nan, None)]
+)
+def test_a_share_whose_own_part_is_counted_twice(told: float, share: float | None) -> None:
+    """Java's clients divide the time in polls (b) by 2b + h: who waits half of the time tells a third, and who only waits a half."""
+    page = Page(url="http://page", taken_at=1000.0, text=f'acme_idle_ratio{{client_id="c"}} {told}\n')
+    [series] = page_series(page, [parse_profile(JAVA, name="t")], cluster="c")
+    [row] = series.to_samples().to_pylist()
+    assert row["value"] == (None if share is None else pytest.approx(share))
+
+
+def test_what_is_no_share_has_no_part_that_is_counted_twice() -> None:
+    """It is refused where the profile is read."""
+    with pytest.raises(ConfigError, match="is no share"):
+        parse_profile(JAVA.replace("poll_idle:", "poll_age:"), name="t")

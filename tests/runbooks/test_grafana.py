@@ -73,6 +73,16 @@ def test_the_dashboard_has_a_panel_for_each_signal_and_the_objective_as_a_line(t
     assert SIGNALS["queue_length"].help in described
 
 
+def test_the_dashboard_draws_the_share_of_idle_time_that_is_meant(tmp_path: Path) -> None:
+    """Of Java's clients, half of what is told would be all of the time."""
+    board = export("micrometer", tmp_path)
+    assert board is not None
+    [drawn] = [it["targets"][0]["expr"] for it in board["panels"] if it["title"] == "Poll idle"]
+    told, _, rest = drawn.removeprefix("clamp_max(").partition(" / ")
+    assert rest == f"(1 - {told}), 1)"
+    assert told.startswith("max by (")
+
+
 def test_settings_narrow_it_and_give_objective_and_address(tmp_path: Path) -> None:
     """`match`, the threshold and `runbook_base` of the cluster are used."""
     (tmp_path / "workbench.toml").write_text(

@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
     "messages wait in the client": (lambda s: loop(s).fetch_queue(25.0), True),
     "none wait": (lambda s: loop(s).fetch_queue(0.0), False),
     "some wait at times": (lambda s: loop(s).fetch_queue((240 * (TIMES % 4 > 1)).tolist()), None),
-    "its thread never waits": (lambda s: idle(loop(s), 0.19), True),
+    "its thread never waits": (lambda s: idle(loop(s), 0.24), True),
     "its thread waits most of the time": (lambda s: idle(lagging(s), 0.51), False),
     "its thread waits most of the time for a quota": (lambda s: idle(lagging(s).people(throttle=0.31), 0.51), False),
     "its thread waits most of the time for far brokers": (

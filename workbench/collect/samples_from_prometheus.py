@@ -382,8 +382,9 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
         if meaning.value is not None:
             states[at], present[at] = meaning.value, meaning.by_presence
         batch.name(
-            meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale, plus=meaning.plus
-        )
+            meaning.signal, meaning.labels,
+            stat=meaning.stat, le=meaning.le, scale=meaning.scale, plus=meaning.plus, counted_twice=meaning.counted_twice,
+        )  # fmt: skip
     first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
     inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ at the edges
     if not known.all():

@@ -133,7 +133,10 @@ def page_series(
 
 def _add(batch: SampleBatch, told: Meaning, at: float, value: float) -> None:
     when = [round(at * 1e6)]
-    batch.add(told.signal, told.labels, when, [value], stat=told.stat, le=told.le, scale=told.scale, plus=told.plus)
+    batch.add(
+        told.signal, told.labels, when, [value],
+        stat=told.stat, le=told.le, scale=told.scale, plus=told.plus, counted_twice=told.counted_twice,
+    )  # fmt: skip
 
 
 class _Counted:

@@ -72,8 +72,8 @@ ESTIMATE = "estimate"
 class Meaning:
     """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
 
-    `plus` is added to that. `value` replaces the sample's value if a label has it (a group's state): one that is not 0, or any one
-    (`by_presence`). `generation` is the place of the metric's name in its rule.
+    `plus` is added to that; for `counted_twice` see `MappingRule`. `value` replaces the sample's value if a label has it (a group's
+    state): one that is not 0, or any one (`by_presence`). `generation` is the place of the metric's name in its rule.
     """
 
     signal: str
@@ -85,6 +85,7 @@ class Meaning:
     generation: int = 0
     plus: float = 0.0
     by_presence: bool = False
+    counted_twice: bool = False
 
     def value_of(self, sample: float) -> float:
         """What a sample tells: itself, or the state, where its series counts; else NaN."""
@@ -287,7 +288,10 @@ class Profile(BaseModel):
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
         by_presence = rule.state_label in rule.passing
-        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name], rule.plus, by_presence)
+        generation = self._generation[name]
+        return Meaning(
+            signal, canonical, stat, le, scale, state, generation, rule.plus, by_presence, rule.counted_twice
+        )
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:

@@ -57,6 +57,8 @@ class MappingRule(BaseModel):
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: factor from the metric's unit to the signal's unit.
         plus: what is added to that: 1, where an offset is that of the last record and not of the next one.
+        counted_twice: for a share: the whole by which it is divided has its own part twice. Java's clients tell b / (2b + h) of b
+            seconds in polls and h between them, so the share is told / (1 - told), and whoever only polls tells 0.5.
         constants: canonical labels with a fixed value, where the exporter has no label for them, or one made of its labels, such as
             "%DLQ%{group}".
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
@@ -94,6 +96,7 @@ class MappingRule(BaseModel):
     beside: tuple[MappingRule, ...] = ()
     scale: float = 1.0
     plus: float = 0.0
+    counted_twice: bool = False
     quality: Quality = Quality.EXACT
     note: str = ""
 
@@ -139,13 +142,15 @@ class MappingRule(BaseModel):
         return self
 
     def check_parts(self, signal: str) -> None:
-        """Refuse parts and rates that a signal cannot have.
+        """Refuse parts, rates and shares that a signal cannot have.
 
         Raises:
             ValueError: saying which.
         """
         if self.per_second and SIGNALS[signal].kind is Kind.GAUGE:
             raise ValueError(f"{signal!r} counts nothing, so it is not told per second")
+        if self.counted_twice and SIGNALS[signal].unit != "ratio":
+            raise ValueError(f"{signal!r} is no share, so no part of it is counted twice")
         if not self.parts:
             return
         if signal not in _IN_PARTS:

@@ -388,6 +388,9 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
             notes += [] if scale is not None else ["its name has no unit: taken for seconds"]
         if scale is not None:
             rule["scale"] = scale
+    if signal == "poll_idle" and metric.endswith("poll_idle_ratio_avg"):
+        rule["counted_twice"] = True
+        notes.append("a share as Java's clients tell it; librdkafka's needs no counted_twice")
     if signal == "group_state":
         rule["state_label"] = _state_label(labels)
     if signal == "processed" and (outcome := _outcome_label(labels)) is not None:

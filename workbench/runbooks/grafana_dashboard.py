@@ -116,7 +116,9 @@ def _others(found: Mapping[str, MeasuredQuery], match: Mapping[str, str]) -> lis
             mean = f"sum by ({labels}) (rate({sums}[{RATE_WINDOW}])) / sum by ({labels}) (rate({counts}[{RATE_WINDOW}])){scale}"
             panels.append(_panel(f"{words}, mean", mean, legend, unit))
         else:
-            panels.append(_panel(words, f"max by ({labels}) ({whole}){scale}", legend, unit))
+            told = f"max by ({labels}) ({whole}){scale}"
+            share = f"clamp_max({told} / (1 - {told}), 1)" if it.rule.counted_twice else told
+            panels.append(_panel(words, share, legend, unit))
         panels[-1]["description"] = signal.help
     return panels
 
