@@ -44,6 +44,15 @@ def half_stop(name: str) -> Story:
     return story
 
 
+def all_stop(name: str) -> Story:
+    """No partition is read, and nobody's handlers finish anything, while their clients poll."""
+    story = Story(group=name, topic=name)
+    story.all_partitions(lag=growing(50.0, start=5.0, since=SINCE), time_lag=growing(1.0, since=SINCE))
+    for number in range(2):
+        story.add("poll_age", 0.2, group=story.group, member=f"m-{number}")
+    return handlers(story, (100.0, 100.0), 0.002, stops=(0, 1))
+
+
 def one_of_four(name: str) -> Story:
     """Partition 0 stands still, and all others keep up."""
     story = Story(group=name, topic=name)
@@ -103,6 +112,7 @@ STORIES = {
     "one holds behind a client that polls": lambda name: holding(fetched(half_stop(name), waits=6.0, own=True), 1.0),
     "nobody is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002),
     "more members than partitions": lambda name: handlers(half_stop(name), (50.0,) * 6, 0.002, stops=(0,)),
+    "nobody finishes anything": all_stop,
     "all handlers are busy": lambda name: handlers(all_late(name), (50.0, 50.0), 0.019),
     "their work is done again": lambda name: handlers(all_late(name), (95.0, 95.0), 0.01),
     "all handlers have time": lambda name: handlers(all_late(name), (50.0, 50.0), 0.005),
@@ -136,6 +146,15 @@ def test_a_client_that_polls_says_nothing_of_threads_that_have_what_it_fetched(
         assert rows[name].idle_members == ("m-0",)
         assert rows[name].verdict is Verdict.CANNOT_TELL
     assert rows["one polls, and has nothing"].idle_members == ()
+
+
+def test_members_that_all_finish_nothing_may_all_hang(rows: dict[str, SubscriptionFeatures]) -> None:
+    """Their clients poll, which says nothing of other threads; nobody has to work for it to be seen, if nothing moves."""
+    row = rows["nobody finishes anything"]
+    assert row.idle_members == ("m-0", "m-1") and row.verdict is Verdict.CANNOT_TELL
+    assert row.answers["consuming"] is Answer.CANNOT_TELL
+    assert Verdict.CONSUMER_STOPPED in candidates(row.answers)
+    assert not row.hung_members
 
 
 def test_what_stands_does_not_wait_for_its_turn_if_all_others_are_in_time(

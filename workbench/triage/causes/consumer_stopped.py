@@ -67,7 +67,8 @@ def _words(row: Row) -> str:
         parts.append(f"{counted(row.committed_moved, 'message')} committed{since(row) or ' in the window'}")
     idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
     if known := [it for it in idle if it is not None]:
-        parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
+        others = ", while others did" if len(idle) < len(row.members) else ""
+        parts.append(f"{listed(row.idle_members)} did no work for {duration(min(known))}{others}")
     return ", ".join(parts)
 
 
@@ -125,7 +126,8 @@ QUESTION = Node(
         yes("blocked", "everything that may be read has been read: an open transaction holds the rest", is_blocked),
         leaves_open(
             "idle_member",
-            "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
+            "a member does no work (its handlers finish nothing; or nobody counts them, and it reads nothing) while as many partitions"
+            " as it may own wait, or no member does, and nothing moves: hung, paused or not served",
             lambda row: row.idle_members and not row.at_quota,
             look="whether that member polls: its logs, or a thread dump",
         ),

@@ -33,7 +33,7 @@ class Members(Partitions):
 
     @fact
     def idle_members(self) -> tuple[str, ...]:
-        """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped.
+        """Those that do no work, while others do or nothing moves, and as many partitions as they may own have stopped.
 
         That a client polls says nothing of other threads that handle what it has read (a pool, Quarkus): it counts only where it is
         measured that nothing waits for them.
@@ -46,12 +46,13 @@ class Members(Partitions):
             return ()
         if self.frozen_count < max(1, floor(each)):
             return ()
-        return tuple(it.member for it in self.members if self._has_stopped(it))
+        nothing_moves = self.moving_partitions == 0
+        return tuple(it.member for it in self.members if self._has_stopped(it, beside_others=not nothing_moves))
 
-    def _has_stopped(self, it: MemberFeatures) -> bool:
-        """Whether its handlers finish nothing while others do, for as long as partitions stand still."""
+    def _has_stopped(self, it: MemberFeatures, *, beside_others: bool = True) -> bool:
+        """Whether its handlers finish nothing, `beside_others` that do, for as long as partitions stand still."""
         ago = it.worked_ago_seconds
-        others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
+        others = not beside_others or any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
         long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, self._frozen_for)))
         return it.live and others and long is True
 
