@@ -53,6 +53,18 @@ def all_stop(name: str) -> Story:
     return handlers(story, (100.0, 100.0), 0.002, stops=(0, 1))
 
 
+def reading(story: Story, *, stops: Sequence[int] = ()) -> Story:
+    """Two clients that poll all the time, and how much each has read: those that stop read nothing from `SINCE` on."""
+    story.add("group_members", 2.0, group=story.group)
+    for number in range(2):
+        labels = {"group": story.group, "member": f"m-{number}"}
+        running = np.diff(TIMES, prepend=TIMES[0]) * 100.0
+        counts = np.cumsum(np.where((number in stops) & (TIMES > SINCE), 0.0, running))
+        story.add("deserialized", counts.tolist(), topic=story.topic, **labels)
+        story.add("poll_age", 0.2, **labels)
+    return story
+
+
 def one_of_four(name: str) -> Story:
     """Partition 0 stands still, and all others keep up."""
     story = Story(group=name, topic=name)
@@ -113,6 +125,11 @@ STORIES = {
     "nobody is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002),
     "more members than partitions": lambda name: handlers(half_stop(name), (50.0,) * 6, 0.002, stops=(0,)),
     "nobody finishes anything": all_stop,
+    "one reads nothing, and nobody counts handlers": lambda name: reading(half_stop(name), stops=(0,)),
+    "both read, and nobody counts handlers": lambda name: reading(half_stop(name)),
+    "one reads nothing, and its handlers work": lambda name: handlers(
+        reading(half_stop(name), stops=(0,)), (100.0, 100.0), 0.002
+    ),
     "all handlers are busy": lambda name: handlers(all_late(name), (50.0, 50.0), 0.019),
     "their work is done again": lambda name: handlers(all_late(name), (95.0, 95.0), 0.01),
     "all handlers have time": lambda name: handlers(all_late(name), (50.0, 50.0), 0.005),
@@ -155,6 +172,17 @@ def test_members_that_all_finish_nothing_may_all_hang(rows: dict[str, Subscripti
     assert row.answers["consuming"] is Answer.CANNOT_TELL
     assert Verdict.CONSUMER_STOPPED in candidates(row.answers)
     assert not row.hung_members
+
+
+def test_what_a_member_reads_stands_for_its_work_where_nobody_counts_that(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """A handler hangs behind a client that polls, as in Reactor: it takes no more records. Handlers that are counted count for more."""
+    row = rows["one reads nothing, and nobody counts handlers"]
+    assert row.idle_members == ("m-0",) and row.verdict is Verdict.CANNOT_TELL
+    assert Verdict.CONSUMER_STOPPED in candidates(row.answers)
+    assert rows["both read, and nobody counts handlers"].idle_members == ()
+    assert rows["one reads nothing, and its handlers work"].idle_members == ()
 
 
 def test_what_stands_does_not_wait_for_its_turn_if_all_others_are_in_time(

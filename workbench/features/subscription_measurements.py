@@ -86,7 +86,7 @@ class MemberFeatures:
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
         poll_idle: share of the time that its thread waits for records, 0 to 1.
-        worked_ago_seconds: time since its handlers last finished a record, where they are counted and the group is late.
+        worked_ago_seconds: time since its handlers last finished a record (or it read one, where nobody counts them), of a late group.
         stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
         against_peers: time that its handlers take for a record since the group is late, as a multiple of what the other members take
         for those of the same processors.

@@ -84,16 +84,23 @@ def handled_by(
 
 
 def counters_of(
-    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]], stat: str = "count"
+    samples: pa.Table,
+    window: Window,
+    groups: Collection[tuple[str, str]],
+    stat: str = "count",
+    *,
+    signal: str = _COUNTED,
 ) -> Iterator[tuple[Mapping[str, Any], Track]]:
     """Yield each counter of handled records (`stat` "sum": of the seconds that they took), one value an instant, with its labels.
+
+    With another `signal`, its counters.
 
     Samples are in the order of `workbench.samples.SERIES_ORDER`, then time; `groups` are the cluster and group of those asked for.
     """
     if not groups:
         return
     names = pa.array(sorted({group for _, group in groups}), pa.string())
-    wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], stat))
+    wanted = pc.and_(pc.equal(samples["signal"], signal), pc.equal(samples["stat"], stat))
     wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
     rows = samples.filter(wanted)
     for label, line in tracks_of(rows, ("cluster", "group", "topic", "member", "processor", "source"), window):

@@ -28,7 +28,8 @@ class MemberStory:
     """Facts about a member; times in seconds before the window's end, 0 or less.
 
     Attributes:
-        worked: when one of its counters last grew; None if none did.
+        worked: when one of its counters last grew; None if none did. Where nobody counts a group's handlers: when it last read records.
+            (A client does not read on while it has more than handlers on other threads can take.)
         first, last: its first and last sample.
         before: whether it was there in the good time before the judged one.
         records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
@@ -52,20 +53,25 @@ class MemberStory:
 def members_of(
     samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str, str | None], dict[str, MemberStory]]:
-    """Members whose handlers are counted, by cluster, group and the topic of the counter (None: it names none).
+    """Members whose handlers are counted, or else what they read, by cluster, group and the topic of the counter (None: it names none).
 
     If anything else is measured of a group's members, only those with the same name count: a process with several clients is no member.
     Arguments are those of `counters_of`.
     """
     found: dict[tuple[str, str, str | None], dict[str, MemberStory]] = {}
     counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]
-    if not counters:
+    handled = {(label["cluster"], label["group"]) for label, _ in counters}
+    others = counters_of(samples, window, {*groups} - handled, "value", signal="deserialized")
+    read = [it for it in others if it[0]["member"] is not None]
+    if not (counters or read):
         return found
-    others = samples.filter(pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])))
+    measured = samples.filter(
+        pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"]))
+    )
     named: dict[str, set[str]] = defaultdict(set)
-    for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
+    for it in measured.group_by(["group", "member"]).aggregate([]).to_pylist():
         named[it["group"]].add(it["member"])
-    for label, line in counters:
+    for label, line in (*counters, *read):
         at, member = line.at, label["member"]
         if named[label["group"]] and member not in named[label["group"]]:
             continue
