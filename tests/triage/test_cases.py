@@ -29,7 +29,6 @@ WITHOUT_A_CASE = frozenset(
         "consuming.batch_missed",
         "consuming.gone",
         "consuming.just_back",
-        "consuming.owner_unknown",
         "consuming.restoring",
         "consuming.unowned",
         "consuming.unsubscribed",
