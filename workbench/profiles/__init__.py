@@ -29,10 +29,11 @@ from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.limited_reads import first_problem, read_within
 from workbench.profiles import labels_in_metric_names
+from workbench.profiles.label_values import bound_of, is_text, state_of
 from workbench.profiles.left_out_series import WHOLE, LeftOut
 from workbench.profiles.mapping_rule import MappingRule, Quality, filled
 from workbench.settings import QueueName
-from workbench.signals import GROUP_STATES, SIGNALS, Grain
+from workbench.signals import SIGNALS, Grain
 from workbench.user_folders import profiles_dir
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
     "own_profiles",
     "parse_profile",
     "profile_names",
-    "snake",
     "system_among",
     "why_absent",
 ]
@@ -249,7 +249,7 @@ class Profile(BaseModel):
         canonical: dict[str, Any] = {of: filled(text, labels) or None for of, text in rule.constants.items()}
         for label, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
-            if value is not None and not _is_text(value):
+            if value is not None and not is_text(value):
                 return _unreadable(left_out, metric, theirs, value, wanted="text")
             if label == "partition" and value is not None:
                 if not _NUMBER.fullmatch(value) or int(value) > _LAST_PARTITION:
@@ -266,7 +266,7 @@ class Profile(BaseModel):
             canonical["processor"] = EVERY_TYPE
         if rule.stat_label is not None:
             stat = labels.get(rule.stat_label, "value")
-            if not _is_text(stat):
+            if not is_text(stat):
                 return _unreadable(left_out, metric, rule.stat_label, stat, wanted="text")
             kind = rule.kind_of(stat)
             if kind is None:
@@ -274,13 +274,13 @@ class Profile(BaseModel):
             stat = kind
         le = None
         if stat == "bucket":
-            le = _bound(labels.get("le"))
+            le = bound_of(labels.get("le"))
             if le is None:
                 return _unreadable(left_out, metric, "le", labels.get("le"), wanted="number")
             le *= rule.scale
         state = None
         if rule.state_label is not None:
-            state = GROUP_STATES.get(re.sub(r"[^a-z]+", "_", snake(labels.get(rule.state_label, ""))).strip("_"))
+            state = state_of(labels.get(rule.state_label, ""))
             if state is None:
                 return _unreadable(left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="state")
         if signal == "time_lag" and rule.quality is Quality.PROXY:
@@ -298,31 +298,6 @@ def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | 
     if left_out is not None:
         left_out.add(metric, label, value, wanted=wanted)
     return None
-
-
-def _is_text(value: str) -> bool:
-    """Whether it can be encoded as UTF-8: JSON allows a lone surrogate, Arrow does not."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _bound(text: str | None) -> float | None:
-    """Upper bound of a bucket."""
-    try:
-        found = float(text or "")
-    except ValueError:
-        return None
-    return None if math.isnan(found) else found
-
-
-def snake(name: str) -> str:
-    """`PreparingRebalance` → `preparing_rebalance`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def parse_profile(text: str, *, name: str) -> Profile:
