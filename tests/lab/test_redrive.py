@@ -435,7 +435,9 @@ def test_the_cap_is_held(lab: Lab, kafka: RedriveCluster) -> None:
     times = sorted(it.timestamp_ms / 1000 for it in records_of(kafka, source))
     taken = times[-1] - times[0]
     assert 10_000 / taken <= 2_500 * 1.03
-    assert 10_000 / (taken - pace.given_up_seconds) >= 2_500 * 0.95
+    assert (
+        10_000 / (taken - pace.given_up_seconds) >= 2_500 * 0.9
+    )  # at its end it may be 0.25 s late, not made up for yet
 
 
 def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_path: Path) -> None:
