@@ -56,14 +56,10 @@ class AuditLedger:
 
         found = self._of(stream)
         if since_ms is not None:
-            found = found.where(f.col("window_ms") >= f.lit(self._first(since_ms)))
+            found = found.where(f.col("window_ms") >= f.lit(self.shape.window_of(since_ms)))
         if until_ms is not None:
             found = found.where(f.col("window_ms") < f.lit(until_ms))
         return self._collected(found.orderBy("stream", "window_ms", "edge"))
-
-    def _first(self, since_ms: int) -> int:
-        """Begin of the first window that has a time since then: the records of its rest are asked for as well."""
-        return since_ms - since_ms % self.shape.window_ms
 
     def worst(self, *, stream: str | None = None, most: int = 50) -> list[Any]:
         """Windows, of a stream, where not everything arrived, those with most missing or doubled records first."""
@@ -182,7 +178,7 @@ class AuditLedger:
         mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))
         mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
         within = mine.where(
-            f"exists(windows, it -> it.start_ms >= {self._first(since_ms)} AND it.start_ms < {until_ms})"
+            f"exists(windows, it -> it.start_ms >= {self.shape.window_of(since_ms)} AND it.start_ms < {until_ms})"
         )
         found = self._collected(latencies(within.where("point = 'in'"), of_lines=self.lines).where("since = 'created'"))
         return {row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"]) for row in found}
@@ -191,7 +187,7 @@ class AuditLedger:
         """The same with only the windows that have a time of [since, until)."""
         from pyspark.sql import functions as f
 
-        kept = (f.col("window_ms") >= f.lit(self._first(since_ms))) & (f.col("window_ms") < f.lit(until_ms))
+        kept = (f.col("window_ms") >= f.lit(self.shape.window_of(since_ms))) & (f.col("window_ms") < f.lit(until_ms))
         return replace(self, frame=self.frame.where(kept))
 
     def by_edge(self, *, now_ms: int) -> list[Any]:
@@ -234,7 +230,7 @@ class AuditLedger:
         if layer not in self.settings.layers:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
         with answering(self.settings.rows):
-            first_ms = None if since_ms is None else self._first(since_ms)
+            first_ms = None if since_ms is None else self.shape.window_of(since_ms)
             found = intervals(self.source, self.lines, stream=stream, layer=layer, since_ms=first_ms, until_ms=until_ms)
         if not found:
             return []
@@ -351,7 +347,7 @@ def audit(
         found = read_rows(session_for_audits(bytes_of(path) // ROW_BYTES), path)
     elif of_cluster is not None and chosen.topic is not None:
         # Clocks of layers may differ.
-        read_from_ms = None if since_ms is None else max(0, since_ms - since_ms % shape.window_ms - shape.lateness_ms)
+        read_from_ms = None if since_ms is None else max(0, shape.window_of(since_ms) - shape.lateness_ms)
         of_topic = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
         found, kept = of_topic.rows, of_topic.kept
         if read_from_ms is not None and kept is not None and kept.first_ms < read_from_ms:

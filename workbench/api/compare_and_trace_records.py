@@ -170,7 +170,8 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> TopicR
 def looks(before_ms: int, oldest_ms: int, length_ms: int) -> list[tuple[int, int]]:
     """Spans of time [start, stop) to look at, each twice as far back as the one before, and the oldest: as few as can be.
 
-    Who lives writes a row in each of them, so whoever lived at the time of one is seen, and nobody who lived only between two.
+    A layer that lives writes a row in each of them: one that lived at the time of a span is seen, and one that lived only between
+    two is not.
     """
     starts, back = [], length_ms
     while before_ms - back > oldest_ms:

@@ -87,6 +87,10 @@ class StreamShape:
         """Who has told nothing for longer is silent: it is as long as records may be late."""
         return max(self.lateness_ms, self.window_ms)
 
+    def window_of(self, ms: int) -> int:
+        """Begin of the window that has a time, ms since the epoch."""
+        return ms - ms % self.window_ms
+
     def lines_of(self, rows: DataFrame) -> DataFrame:
         """The layers' lines; see `audit_ledger.lines`."""
         return lines(rows, silence_ms=self.silence_ms)

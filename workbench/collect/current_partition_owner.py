@@ -27,7 +27,7 @@ from workbench.profiles.left_out_series import WHOLE
 from workbench.quantiles import median
 from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, concat, concat_series, position_of
 
-# Labels of a metric that name whoever owns a partition.
+# Labels of a metric that name the owner of a partition.
 OWNER_LABELS = frozenset({
     "client_id", "clientid", "consumer_id", "consumerid", "member_id", "memberid", "member_host", "consumer_host", "client_host",
     "consumer_instance_id",

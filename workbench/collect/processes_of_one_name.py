@@ -30,7 +30,7 @@ def process_label(labels: Mapping[str, str]) -> str:
 
 
 def is_of_members(signal: str) -> bool:
-    """Whether a signal is told of members; the end of a log is everybody's, whoever tells it."""
+    """Whether a signal is told of members; the end of a log is the same, whichever process tells it."""
     return "member" in SIGNALS[signal].labels
 
 

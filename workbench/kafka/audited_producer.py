@@ -25,7 +25,7 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import plural
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.layers.meter import Meter
-from workbench.layers.record_marks import headers_for, time_that_can_be
+from workbench.layers.record_marks import headers_for
 from workbench.queues.partitions_to_avoid import ExclusionList, read_list
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class AuditedProducer:
             BufferError: if too many are on their way.
         """
         now = round(time.time() * 1000)
-        created = now if created_ms is None else time_that_can_be(created_ms)
+        created = now if created_ms is None else created_ms
         with self._lock:
             number = self._next
             own = record_id if record_id is not None else f"{self._name}/{number}".encode()
@@ -131,7 +131,8 @@ class AuditedProducer:
     def settle(self, seconds: float) -> None:
         """Wait until all records that were given so far are delivered or have failed, and the rows about them are safe.
 
-        Nobody waits for what other threads send meanwhile; whoever waits for their turn is done if these have settled theirs, too.
+        Nobody waits for what other threads send meanwhile, and a thread that waits for its turn is done if the one before it has
+        settled its records, too.
 
         Raises:
             SourceUnreachableError: if that is not so in time.

@@ -58,7 +58,7 @@ class MappingRule(BaseModel):
         scale: factor from the metric's unit to the signal's unit.
         plus: what is added to that: 1, where an offset is that of the last record and not of the next one.
         counted_twice: for a share: the whole by which it is divided has its own part twice. Java's clients tell b / (2b + h) of b
-            seconds in polls and h between them, so the share is told / (1 - told), and whoever only polls tells 0.5.
+            seconds in polls and h between them, so the share is told / (1 - told), and a client that only polls tells 0.5.
         constants: canonical labels with a fixed value, where the exporter has no label for them, or one made of its labels, such as
             "%DLQ%{group}".
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
