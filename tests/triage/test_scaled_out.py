@@ -299,6 +299,8 @@ def test_members_with_room_beside_late_ones_are_not_too_few() -> None:
     """Divided evenly, the partitions would leave time to each of them; where nobody tells, the others are ruled out as before."""
     assert too_few(busiest_if_even=0.5) is Answer.CANNOT_TELL
     assert too_few(busiest_if_even=1.2) is Answer.YES
+    # Nobody's partitions are read in time: a thread that waits beside handlers of its own pool has no room to give.
+    assert too_few(busiest_if_even=0.5, behind_partitions=tuple(range(6))) is Answer.YES
     # Whatever the mean of all members' handlers is: who waits for records and who is late is measured.
     idle = {"queueless": True, "loop_busy": 0.3, "loop_busy_baseline": 0.35}
     assert "which member has" in (asked(busiest_if_even=0.4, **idle).look or "")

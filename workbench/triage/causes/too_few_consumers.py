@@ -29,6 +29,14 @@ _ONE_EACH = (
 )
 
 
+_IF_EVEN = Operand("busiest_if_even", "of the busiest member's time", "<=", number=UTILISATION)
+
+
+def _some_have_room(row: Row) -> bool:
+    """Whether who waits has nothing to read. Where every partition is late, it has, and does not ask: its handlers are elsewhere."""
+    return len(row.behind_partitions) < row.partition_count and _IF_EVEN.holds(row) is True
+
+
 def _stands_at_times(row: Row) -> bool:
     """Whether its commits stood, and it did too: handlers that are busy as long as before, all the time, wait for a checkpoint."""
     return row.outages and not (row.never_rests and row.handlers_as_before)
@@ -70,7 +78,8 @@ QUESTION = Node(
         leaves_open(
             "uneven",
             "some members are late and others wait for records: divided evenly, the partitions leave time to each of them",
-            Operand("busiest_if_even", "of the busiest member's time", "<=", number=UTILISATION),
+            _some_have_room,
+            _IF_EVEN,
             look="which member has how many partitions, and why (the assignor, a subscription to several topics)",
         ),
         leaves_open(
