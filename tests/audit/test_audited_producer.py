@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.kafka.audited_producer import AuditedProducer
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
@@ -100,3 +101,19 @@ def test_what_is_not_delivered_in_time_is_told_and_settled_later(lab: Lab, topic
     counts, spans = told(lab.bootstrap, rows)
     assert counts["in"] >= 7  # a second incarnation tells of what the first one may have told
     assert spans.count(0) >= 2
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"),
+    [
+        ({"transactional.id": "gateway-1"}, "transactional.id"),
+        ({"acks": 0, "enable.idempotence": False}, "acks"),
+        ({"request.required.acks": "0", "enable.idempotence": False}, "acks"),
+    ],
+)
+def test_what_would_count_records_that_are_not_safe_is_refused(properties: dict[str, Any], named: str) -> None:
+    """A transaction may be aborted after its records were told as delivered; without acks, nobody says that they are there."""
+    with pytest.raises(UsageError, match=named):
+        AuditedProducer(
+            {"bootstrap.servers": "127.0.0.1:1", **properties}, stream="s", layer="gateway", rows_topic="rows"
+        )

@@ -50,6 +50,9 @@ class AuditedProducer:
         name: of this producer; None: host and process.
         left_out: file with partitions that get no record without a key (`workbench partitions exclude`); it is read again and again.
             Partitions that fail to take records are left out for a while anyway.
+
+    Raises:
+        UsageError: if these properties do not let anybody know what was delivered.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class AuditedProducer:
         window_ms: int = 60_000,
         make_producer: Callable[..., Any] = Producer,
     ) -> None:
+        _check(properties)
         started = round(time.time() * 1000)
         self._name = f"{name or f'{socket.gethostname()}-{os.getpid()}'}/{started}"
         self._producer = make_producer({"enable.idempotence": True, "linger.ms": 5, **properties}, logger=_log)
@@ -218,6 +222,20 @@ class AuditedProducer:
         else:
             failures = self._failed.get((topic, number), (0, 0.0))[0] + 1
             self._failed[topic, number] = (failures, time.monotonic() + _PROBE_SECONDS)
+
+
+def _check(properties: dict[str, Any]) -> None:
+    """Refuse what makes a delivery report say less than that a record is safe and counts."""
+    if "transactional.id" in properties:
+        raise UsageError(
+            "An audited producer takes no transactional.id: a transaction that is aborted takes back what was told as delivered.",
+            hint="Leave it out, or count what your own producer has committed with a Meter: docs/audit.md.",
+        )
+    if any(str(properties.get(name, "all")) == "0" for name in ("acks", "request.required.acks")):
+        raise UsageError(
+            "An audited producer needs acks: with acks=0, no broker says what it has taken.",
+            hint="Leave acks out (all is the default).",
+        )
 
 
 def _late(records: int, seconds: float) -> SourceUnreachableError:
