@@ -113,7 +113,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         ),
         _restart(
             f"Start them again; they {where}",
-            "members > 0, and the committed offsets advance",
+            "members > 0, and the committed offsets advance; where one does not, the record there may end each of its readers",
             who,
             Check("group_members", ">", 0),
             Check("committed_recent_per_second", ">", 0.0),
