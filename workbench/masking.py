@@ -21,6 +21,7 @@ _SECRET_NAME = re.compile(
     r"password|passphrase|secret|jaas|key\.pem|private\.key$|oauthbearer\.config|token$", re.IGNORECASE
 )
 _NAMED = r"(?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?"
+_CREDENTIAL = re.compile(rf"authori[sz]ation|cookie|signature|{_NAMED}|[_-]key$", re.IGNORECASE)
 # Each takes linear time: what one start has read, no other start reads again. What needs a search for an end is in `_urls_masked` and
 # `_quotes_masked`.
 _SHAPES = (
@@ -53,6 +54,11 @@ def secret_values(properties: Mapping[str, object]) -> list[str]:
 def is_secret_name(name: str) -> bool:
     """Whether a Kafka client's property of this name has a secret value."""
     return _SECRET_NAME.search(name) is not None
+
+
+def names_credential(header: str) -> bool:
+    """Whether an HTTP header of this name says who asks: its value is renewed, and chooses nothing."""
+    return _CREDENTIAL.search(header) is not None
 
 
 def secrets_in_header(value: str) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +81,26 @@ def test_the_store_of_a_cluster_fits_whatever_the_settings_say(tmp_path: Path, m
     stores = [path.parent for path in (tmp_path / "state").rglob("store.json")]
     assert len(stores) == 4
     assert {it.parent for it in stores} == {tmp_path / "state" / "stores"}
+
+
+def test_no_slot_lands_before_its_last_samples_have_arrived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A landed slot is not asked for again, so neither `--until now` nor a source that is always late makes it begin too early."""
+    monkeypatch.setattr("workbench.spark.session.start_in_background", lambda: None)
+    (tmp_path / "late.yaml").write_text(
+        "title: late\nlate_seconds: 300\nsignals:\n  group_members: {metric: m, labels: {group: g}}\n"
+    )
+    with scripted(Script(body=b'{"status":"success","data":{"resultType":"matrix","result":[]}}')) as server:
+        settings = tmp_path / "workbench.toml"
+        for profile, late in (("kafka_exporter", 0), ("./late.yaml", 300)):
+            settings.write_text(
+                f'[windows]\nlength = "1m"\n[clusters.prod]\nprometheus = "{server.url}"\nprofiles = ["{profile}"]\n'
+            )
+            for until in ((), ("--until", "now"), ("--until", (datetime.now(UTC) + timedelta(minutes=2)).isoformat())):
+                store = str(tmp_path / f"{late}-{len(until)}")
+                server.requests.clear()
+                refused("--all", "--cluster", "prod", "--store", store, "--config", str(settings), *until)
+                ends = [float(query["time"][0]) for _, query, _ in server.requests if "time" in query]
+                assert ends and max(ends) <= time.time() - 15 - late
 
 
 @pytest.mark.jvm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchErr
 from workbench.settings import Cluster
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.land_samples import land_missing, wanting
+from workbench.sweep.read_store import whole_file
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -147,3 +149,52 @@ def test_kafka_is_asked_only_where_samples_need_its_members(tmp_path: Path) -> N
             )
             window = Window.ending(END, length=END - END.replace(hour=11), baseline=END - END.replace(hour=11))
             assert len(capture_in_memory.collect_series(cluster, window).incomplete) == silent
+
+
+def test_what_was_read_by_other_settings_is_read_again(tmp_path: Path) -> None:
+    """A corrected unit, a further exporter, another tenant: samples of two readings are never judged together."""
+    first = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600, slots=0)
+    before, now = replace(first, reading="before"), replace(first, reading="now")
+    window, source = first.window_ending(END), Source()
+    assert land_missing(before, window, source).slots == 5
+    assert wanting(before, window) == []
+    assert wanting(now, window) == first.slots_of(window)
+    source.refusals = dict.fromkeys(first.slots_of(window)[:3], NoSeriesError("beyond its retention"))
+    assert land_missing(now, window, source).slots == 2
+    alike = first.slots_of(window)[3:]
+    assert now.landed_of(window) == first.landed_of(window) == alike
+    assert {file.end for file, _ in first.read(first.landed_of(window), whole_file)} == set(alike)
+    seen = first.samples_of(window, [("group-000000", "topic-000000")])["ts"]
+    assert min(seen.to_pylist()) > first.slots_of(window)[2]
+    source.refusals = {END: SourceUnreachableError("nobody")}
+    with pytest.raises(SourceUnreachableError):  # what another reading has landed answers nothing
+        land_missing(replace(first, reading="later"), first.window_ending(END), source)
+
+
+def test_slots_of_earlier_versions_count(store: FleetStore) -> None:
+    """They do not say how they were read."""
+    window, source = store.window_ending(END), Source()
+    land_missing(store, window, source)
+    assert wanting(replace(store, reading="now"), window) == []
+
+
+def test_a_reading_is_what_decides_which_samples_there_are(tmp_path: Path) -> None:
+    """Not the credentials, which are renewed, nor what is expected of groups."""
+    profile = tmp_path / "ours.yaml"
+    text = "title: ours\nsignals:\n  group_members: {metric: m, labels: {group: g}, scale: SCALE}\n"
+    profile.write_text(text.replace("SCALE", "1"))
+    one = Cluster(name="c", prometheus="http://a:9090", profiles=[str(profile)])
+    reading = capture_in_memory.reading_of(one)
+    tokens = {"Authorization": "Bearer x", "X-Api-Key": "y", "Cookie": "z"}
+    assert capture_in_memory.reading_of(one.model_copy(update={"prometheus_headers": tokens})) == reading
+    assert capture_in_memory.reading_of(one.model_copy(update={"timeout_seconds": 5.0})) == reading
+    others = [
+        one.model_copy(update={"prometheus_headers": {"X-Scope-OrgID": "b"}}),
+        one.model_copy(update={"prometheus": "http://b:9090"}),
+        one.model_copy(update={"profiles": [str(profile), "runtime"]}),
+        one.model_copy(update={"members": {"app": "payments"}}),
+        one.model_copy(update={"copies": ["zone"]}),
+    ]
+    assert len({reading, *map(capture_in_memory.reading_of, others)}) == 6
+    profile.write_text(text.replace("SCALE", "0.001"))
+    assert capture_in_memory.reading_of(one) != reading

@@ -112,7 +112,7 @@ def _landed(
 ) -> tuple[FleetStore, Window]:
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import capture_in_memory
-    from workbench.profiles import name_of
+    from workbench.profiles import load_profile, name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
     from workbench.sweep.fleet_store import StoreInfo, make_store
@@ -139,10 +139,12 @@ def _landed(
                 expected=cluster.groups,
             ),
             own=cluster.groups,
+            reading=capture_in_memory.reading_of(cluster),
         )
-    # A landed slot is not queried again, so wait until its last samples have certainly arrived.
-    settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
-    window = store.window_ending(store.slot_end(until or settled))
+    # A landed slot is not queried again, so wait until its last samples have certainly arrived, whatever time is asked for.
+    late = max((load_profile(name).late_seconds for name in cluster.profiles), default=0.0)
+    settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4) - timedelta(seconds=late)
+    window = store.window_ending(store.slot_end(min(until or settled, settled)))
     start_in_background()
     asked = wanting(store, window)
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:

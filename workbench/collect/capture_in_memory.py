@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 import threading
 import time
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +25,7 @@ from workbench.collect.source_join import groups_of_clients
 from workbench.collect.what_is_there_instead import there_instead
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import did_you_mean, listed, shell_word
+from workbench.masking import names_credential
 from workbench.profiles import load_profile, name_of
 from workbench.queues.group_kinds import JUDGED, Unjudged, unjudged_in
 from workbench.queues.snapshot_views import SOURCE, views_table
@@ -110,6 +114,24 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
         views, _, incomplete, _ = _kafka_views(cluster, None)
     found = _series(cluster, window, views)
     return replace(found, incomplete=(*incomplete, *found.incomplete))
+
+
+def reading_of(cluster: Cluster) -> str:
+    """A digest of the settings that decide what `collect_series` finds: a sample means the same only if it was read alike.
+
+    A header that names a credential is no part of it, as those are renewed; any other one may choose the tenant.
+    """
+    servers = [
+        (
+            it.where_of({}),
+            urlsplit(it.url).username if urlsplit(it.url).password is not None else None,  # alone it is a token
+            sorted((name.lower(), value) for name, value in (it.headers or {}).items() if not names_credential(name)),
+        )
+        for it in cluster.prometheus_servers
+    ]
+    profiles = [load_profile(name).model_dump(mode="json") for name in cluster.profiles]
+    told = [cluster.bootstrap, servers, profiles, sorted(cluster.members.items()), cluster.copies]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _check_prometheus(cluster: Cluster) -> None:

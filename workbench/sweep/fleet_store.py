@@ -36,7 +36,7 @@ from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_o
 from workbench.settings_of_groups import Expectations, GroupSettings, Recorded
 from workbench.sweep.read_store import rows_of, rows_of_nobody
 from workbench.sweep.reads_while_replaced import tries
-from workbench.sweep.storage_port import INCOMPLETE, INFO, SAMPLES, SUMMARIES, StoreFiles
+from workbench.sweep.storage_port import INCOMPLETE, INFO, READ_AS, SAMPLES, SUMMARIES, StoreFiles
 from workbench.sweep.store_places import files_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -93,12 +93,15 @@ class FleetStore:
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         begun: replays of the reader's machine, as in a capture.
+        reading: a digest of the settings by which its samples are read now (`Cluster.reading`). What landed by others may have other
+            series, names or units, so it is not judged together; None accepts each slot as it is.
     """
 
     place: StoreFiles
     info: StoreInfo
     own: Mapping[str, GroupSettings] = field(default_factory=dict)
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    reading: str | None = None
 
     @property
     def root(self) -> Any:
@@ -135,6 +138,17 @@ class FleetStore:
         """Ends of the landed slots, oldest first."""
         found = (_end(slot) for slot in self.place.slots())
         return sorted(end for end in found if end is not None)  # others are foreign folders
+
+    def landed_of(self, window: Window, *, read_as: str | None = None) -> list[datetime]:
+        """Ends of a window's slots that have landed and were read alike, oldest first.
+
+        Args:
+            read_as: how; default: as the window's own slot was. What earlier versions have landed does not tell, and counts.
+        """
+        here = set(self.landed())
+        told = {end: self.place.read_as(_slot(end)) for end in self.slots_of(window) if end in here}
+        wanted = read_as if read_as is not None else told.get(window.end)
+        return [end for end, it in told.items() if it is None or wanted is None or it == wanted]
 
     def window(self, until: datetime | None = None) -> Window:
         """Newest landed window, or the newest one up to a time.
@@ -205,10 +219,11 @@ class FleetStore:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
         end_us = round(end.timestamp() * 1e6)
         series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
+        told = {READ_AS: self.reading} if self.reading is not None else {}
         with writing(f"The slot {self.folder(end)}"), self.place.filling(_slot(end)) as folder:
             for piece in _pieces(series):
                 written = folder / "part.tmp"
-                _write(written, piece.to_samples())
+                _write(written, piece.to_samples().replace_schema_metadata(told))
                 written.rename(folder / f"part-{_digest(written)}.parquet")
             if missing:
                 (folder / INCOMPLETE).write_text(json.dumps(list(missing), indent=1) + "\n", encoding="utf-8")
@@ -261,7 +276,7 @@ class FleetStore:
     def _of_files(
         self, window: Window, read: Callable[[Path, str], pa.Table], among: Callable[[LandedFile], bool]
     ) -> pa.Table:
-        found = self.read(self.slots_of(window), read, among)
+        found = self.read(self.landed_of(window), read, among)
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(table for _, table in found)])
 
 
@@ -288,7 +303,9 @@ def open_store(root: Path | str) -> FleetStore:
     return FleetStore(place=place, info=info)
 
 
-def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> FleetStore:
+def make_store(
+    root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None, reading: str | None = None
+) -> FleetStore:
     """Make a new store, or open an existing one of the same cluster and slot length.
 
     Args:
@@ -318,7 +335,7 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
         unused = {"parts"} if not info.parts else None  # earlier versions refuse what they do not know
         with writing(f"The store {place.path()}"):
             place.write(INFO, (info.model_dump_json(indent=1, by_alias=True, exclude=unused) + "\n").encode())
-    return FleetStore(place=place, info=info, own=own or {})
+    return FleetStore(place=place, info=info, own=own or {}, reading=reading)
 
 
 def _info(place: StoreFiles) -> StoreInfo | None:
@@ -380,7 +397,7 @@ def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:
 
 def _write(path: Path, samples: pa.Table) -> None:
     pq.write_table(
-        samples.replace_schema_metadata({"made_by": _MADE_BY}),
+        samples.replace_schema_metadata({**(samples.schema.metadata or {}), b"made_by": _MADE_BY}),
         path,
         compression="zstd",
         compression_level=1,

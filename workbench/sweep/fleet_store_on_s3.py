@@ -32,7 +32,7 @@ from workbench.errors import DamagedCaptureError, SlotReplacedError, WorkbenchEr
 from workbench.files import atomic_write, writing
 from workbench.limited_reads import first_problem
 from workbench.sweep.s3_objects import ObjectFile, no_bucket
-from workbench.sweep.storage_port import INCOMPLETE, SAMPLES
+from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,6 +123,15 @@ class ObjectFiles:
         """From the manifest; raises as `parts`."""
         manifest = self._manifest(slot)
         return sum(it.rows for it in manifest.parts) if manifest is not None else 0
+
+    def read_as(self, slot: str) -> str | None:
+        """By the footer of the first file; raises as `parts`."""
+        for path, _ in self.parts(slot)[:1]:
+            try:
+                return told_reading(path.footer())
+            except (FileNotFoundError, pa.ArrowException):  # replaced meanwhile, or told by whoever reads the file
+                return None
+        return None
 
     @contextmanager
     def filling(self, slot: str) -> Iterator[Path]:

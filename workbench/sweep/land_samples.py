@@ -28,8 +28,8 @@ class Landed:
 
 
 def wanting(store: FleetStore, window: Window) -> list[datetime]:
-    """Ends of a window's slots that are missing or incomplete."""
-    here = set(store.landed())
+    """Ends of a window's slots that are missing, incomplete, or were read by other settings."""
+    here = set(store.landed_of(window, read_as=store.reading))
     return [end for end in store.slots_of(window) if end not in here or store.missing_of(end)]
 
 
@@ -43,7 +43,7 @@ def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
     """
     slots = rows = 0
     sources: dict[str, None] = {}
-    here = set(store.landed())
+    here = set(store.landed_of(window, read_as=store.reading))
     for end, answer in _one_ahead(wanting(store, window), store, ask):
         try:
             found = answer.result()

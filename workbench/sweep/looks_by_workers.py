@@ -82,7 +82,7 @@ def looked_at(
 
     from workbench.features.condense_by_subscription import CONDENSED_SCHEMA
 
-    files = store.files(store.slots_of(window))
+    files = store.files(store.landed_of(window))
     looks = []
     for part in parts:
         among = reading.among(part)

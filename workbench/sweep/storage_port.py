@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
+READ_AS = "read_as"  # among the metadata of a slot's Parquet files
 OBJECTS = "s3://"
 
 
@@ -55,6 +56,9 @@ class StoreFiles(Protocol):
     def rows(self, slot: str) -> int:
         """Number of its samples."""
 
+    def read_as(self, slot: str) -> str | None:
+        """How its samples were read (`FleetStore.reading`), as the head of one file says; None if that is not known."""
+
     def filling(self, slot: str) -> AbstractContextManager[Path]:
         """An empty folder of this machine; what is in it at the block's end becomes the slot, at once."""
 
@@ -72,6 +76,12 @@ class StoreFiles(Protocol):
 
     def frame(self, spark: SparkSession, addresses: Sequence[str], schema: pa.Schema) -> DataFrame:
         """Rows of all summaries at these addresses (`store_places.address_of`)."""
+
+
+def told_reading(footer: Any) -> str | None:
+    """How the samples of a file were read, by its Parquet footer; None for those of earlier versions."""
+    told = (footer.metadata or {}).get(READ_AS.encode())
+    return told.decode(errors="replace") if told is not None else None
 
 
 def as_place(text: str) -> Path | str:

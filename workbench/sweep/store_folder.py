@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
 from workbench.sweep.reads_while_replaced import listed, steadily
-from workbench.sweep.storage_port import INCOMPLETE, SAMPLES
+from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +81,11 @@ class FolderFiles:
         folder = self._folder(slot)
         return steadily(folder, lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder)), absent=0)
 
+    def read_as(self, slot: str) -> str | None:
+        """By the footer of the first file; one that is damaged is told by whoever reads the file."""
+        folder = self._folder(slot)
+        return steadily(folder, lambda: _read_as(_parts(folder)), absent=None)
+
     def filling(self, slot: str) -> AbstractContextManager[Path]:
         """A folder beside it, which is renamed."""
         return atomic_folder(self._folder(slot), replace=True)
@@ -129,6 +134,13 @@ def _missing(path: Path) -> tuple[str, ...]:
         return ()
     except (OSError, ValueError, TypeError, RecursionError) as error:
         return (f"{path} cannot be read ({type(error).__name__})",)  # the file exists only for incomplete slots
+
+
+def _read_as(parts: Sequence[Path]) -> str | None:
+    try:
+        return told_reading(pq.read_metadata(parts[0])) if parts else None
+    except pa.ArrowException:
+        return None
 
 
 def _is_whole(summary: Path) -> bool:

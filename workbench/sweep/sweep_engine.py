@@ -191,9 +191,8 @@ def sweep(
         DamagedCaptureError: if a landed file has changed.
     """
     seen, limits = window or store.window(), thresholds or store.info.thresholds
-    ends = store.slots_of(seen)
-    here = set(store.landed())
-    if seen.end not in here:
+    ends = store.landed_of(seen)
+    if seen.end not in ends:
         raise NoSeriesError(
             f"The slot that ends at {seen.end:%Y-%m-%d %H:%M:%SZ} has not landed in {store.root}.",
             hint="Without a time, the newest slot is used.",
@@ -233,8 +232,8 @@ def sweep(
         not_judged=tuple(others),
         shorter=tuple(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed, so the baseline is shorter"
-            for end in ends
-            if end not in here
+            for end in store.slots_of(seen)
+            if end not in ends
         ),
     )
 
