@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -148,6 +149,16 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
                 send(parcel(), target, URL)
             assert refusal.value.passing is passing
         assert len(server.requests) == 7
+
+
+@pytest.mark.parametrize("answer", [Script(body=b"x" * 3_000_000), Script(body=b"x" * 400, trickle_seconds=0.1)])
+def test_what_was_taken_is_taken_whatever_page_follows(answer: Script) -> None:
+    """The status decides: else a target with a long or slow page would get one message sixty times."""
+    with scripted(answer) as server:
+        started = time.monotonic()
+        send(parcel(), Target(name="ours", kind="webhook", url=server.url), URL)
+        assert len(server.requests) == 1
+        assert time.monotonic() - started < 10
 
 
 def test_a_trend_is_in_every_message() -> None:

@@ -17,7 +17,6 @@ from workbench.serve.outbox import Parcel
 from workbench.serve_settings import Target
 
 _SECONDS = 10.0
-_ANSWER_BYTES = 1 << 16
 _PATHS = {"grafana": "/api/annotations", "alertmanager": "/api/v2/alerts"}  # their settings name the server
 # A token that is rotated, a route or a proxy that is being set up: the message is tried again for some hours.
 _PASSING = (401, 403, 404, 407, 408, 425, 429)
@@ -72,8 +71,9 @@ def send(parcel: Parcel, target: Target, url: str | None) -> None:
 def _post(url: str, body: Any, headers: dict[str, str]) -> None:
     try:
         safe = {name: value.encode("ascii", "replace").decode() for name, value in headers.items()}
-        with WebSession(deadline_seconds=_SECONDS, max_bytes=_ANSWER_BYTES, headers=safe) as session:
-            status = session.post(url, json=body, allow_redirects=False).status_code
+        with WebSession(deadline_seconds=_SECONDS, headers=safe) as session:
+            # The status alone is the answer: a page behind it that is long or slow would let a taken message be sent again and again.
+            status = session.post(url, json=body, allow_redirects=False, stream=True).status_code
     except requests.RequestException as error:
         raise NotTakenError(cause(error), passing=True) from None
     if not 200 <= status < 300:
