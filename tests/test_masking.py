@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -261,3 +263,25 @@ def test_a_document_keeps_its_shape(document: Any) -> None:
     assert type(shown) is type(document)
     if "***" not in json.dumps(shown):
         assert shown == document
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Every sentence that the package's code says as a whole, with its place; those of printed pages (`reference`) are not masked."""
+    root = Path(__file__).parent.parent / "workbench"
+    for path in sorted(set(root.rglob("*.py")) - set((root / "reference").rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                for said in (*node.args, *(it.value for it in node.keywords)):
+                    if isinstance(said, ast.Constant) and isinstance(said.value, str) and " " in said.value:
+                        yield f"{path.relative_to(root)}:{said.lineno}", said.value
+            elif isinstance(node, ast.Return | ast.Assign):
+                for it in ast.walk(node):
+                    if isinstance(it, ast.Constant) and isinstance(it.value, str) and " " in it.value:
+                        yield f"{path.relative_to(root)}:{it.lineno}", it.value
+
+
+def test_our_own_words_are_not_taken_for_secrets() -> None:
+    """A hint that says where a token belongs must not lose that place."""
+    found = list(sentences())
+    assert len(found) > 2000
+    assert [(place, text) for place, text in found if masked(text) != text] == []

@@ -144,7 +144,7 @@ class ServeSettings(Strict):
         if value is not None:
             remember(*secrets_in_database(value))
             if "://" in value and not is_database(value):
-                raise ValueError("this is neither a file nor postgresql://user@host/database")  # it may hold a password
+                raise ValueError("this is neither a file nor postgresql://HOST/DATABASE")  # it may hold a password
         return value
 
     @field_validator("targets")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 import time
 import tomllib
@@ -57,12 +58,31 @@ def test_a_source_that_does_not_answer_is_named_and_nothing_is_written(tmp_path:
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${file:not-there}"], "not-there"),
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=hunter22"], "sasl.password is a secret"),
         (["--yes", "--bootstrap", "b:1", "--property", "ssl.key.pem=hunter22"], "${file:/path}"),
+        (["--yes", "--prometheus", "http://oncall:hunter22@p:9090"], "The password in an address is a secret"),
+        (["--yes", "--metrics", "http://hunter22@app:8000/metrics"], "${PROMETHEUS_PASSWORD}"),
+        (["--yes", "--prometheus", "http://oncall:${NOT_THERE}@p:9090"], "NOT_THERE"),
+        (["--yes", "--name", "caf\udce9", "--metrics", "http://app:8000/metrics"], "is not text in UTF-8"),
     ],
 )
 def test_wrong_answers_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
     """Before anything is written."""
-    check(run_here("init", *words, cwd=tmp_path), 2, said)
+    shown = run_here("init", *words, cwd=tmp_path)
+    check(shown, 2, said)
+    assert "hunter22" not in shown.stderr
     assert not (tmp_path / "workbench.toml").exists()
+
+
+def test_a_password_is_tried_and_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference in an address is sent as what it refers to, and written as it was given."""
+    monkeypatch.setenv("PROMETHEUS_PASSWORD", "hunter22")
+    with scripted(Script(body=body((LAG, [])))) as server:
+        address = server.url.replace("http://", "http://oncall:${PROMETHEUS_PASSWORD}@")
+        shown = run_here("init", "--yes", "--prometheus", address, "--unchecked", cwd=tmp_path)
+        sent = {headers.get("Authorization") for _, _, headers in server.requests}
+    assert sent == {"Basic " + base64.b64encode(b"oncall:hunter22").decode()}, shown.stderr
+    text = (tmp_path / "workbench.toml").read_text()
+    assert address in text and "hunter22" not in text
+    assert load_settings(tmp_path / "workbench.toml").cluster("prod").prometheus_servers[0].secrets()[0] == "hunter22"
 
 
 def test_a_file_that_exists_is_never_replaced(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import click
 from workbench.cli.options import FILE, renamed
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import listed, plural, shell_word
-from workbench.masking import is_secret_name, remember
+from workbench.masking import is_secret_name, remember, secrets_in_url
 from workbench.safe_output import ask, say
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def command(
         given = _of_lab(given)
     elif not yes and sys.stdin.isatty():
         given = _asked(given, name_given=name is not None)
+    _refuse_what_no_file_should_hold(given)
     if given.bootstrap is None and given.prometheus is None and not given.metrics:
         raise UsageError(
             "There is nothing to read from.", hint="Give --prometheus, --bootstrap or --metrics, or --lab."
@@ -126,6 +128,21 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
             )
         found[name.strip()] = value.strip()
     return found
+
+
+def _refuse_what_no_file_should_hold(given: Answers) -> None:
+    """Passwords within addresses, and texts that are none."""
+    for text in (given.name, given.prometheus, given.bootstrap, *given.metrics, *chain(*given.properties.items())):
+        if text is not None and any("\ud800" <= it <= "\udfff" for it in text):  # bytes that are no UTF-8
+            raise UsageError(f"{text!r} is not text in UTF-8.", hint="Use a terminal whose encoding is UTF-8.")
+    for url in filter(None, [given.prometheus, *given.metrics]):
+        written = [it for it in secrets_in_url(url) if it and "${" not in it]
+        if written:
+            remember(*written)
+            raise UsageError(
+                "The password in an address is a secret, and does not belong in a settings file.",
+                hint="Write ${PROMETHEUS_PASSWORD} in its place (the environment), or ${file:/path}.",
+            )
 
 
 def _of_lab(given: Answers) -> Answers:
@@ -243,9 +260,11 @@ def _cluster(given: Answers, profiles: Sequence[str]) -> Cluster:
         "bootstrap": given.bootstrap,
         "prometheus": given.prometheus,
         "metrics": list(given.metrics),
-        "kafka": from_environment(dict(given.properties), Path("--property")),
+        "kafka": dict(given.properties),
         "timeout_seconds": _TRY_SECONDS,
     }
+    for key, of in (("kafka", "--property"), ("prometheus", "--prometheus"), ("metrics", "--metrics")):
+        values[key] = from_environment(values[key], Path(of))  # each is tried as it will be read from the file
     return checked_cluster({**values, **({"profiles": list(profiles)} if profiles else {})})
 
 

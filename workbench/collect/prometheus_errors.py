@@ -68,7 +68,7 @@ def _by_status(status: int, words: str, *, is_its_own: bool) -> tuple[str, str]:
     if status == 401:
         return (
             "wants a login (status 401)",
-            "Send a token that is valid, in the header Authorization: prometheus_headers in workbench.toml.",
+            "Is the token under prometheus_headers in workbench.toml valid? Its header is Authorization, its value 'Bearer ${TOKEN}'.",
         )
     if status == 403:
         return (
