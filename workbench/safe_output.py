@@ -11,11 +11,13 @@ import json
 import logging
 import os
 import re
+import select
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -152,6 +154,18 @@ def log_to_stderr(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
 
 
+def write_out() -> None:
+    """Write what stdout still holds back."""
+    sys.stdout.flush()
+
+
+def reader_has_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more."""
+    state = select.poll()
+    state.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in state.poll(0))
+
+
 def nobody_reads() -> None:
     """Discard further output, because its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -163,6 +177,9 @@ def prepare() -> None:
     A character that the terminal cannot show is printed as an escape. An uncaught error of a thread is
     printed, too.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever has started us
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
     threading.excepthook = lambda told: say_crash(told.exc_value) if told.exc_value is not None else None
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import threading
@@ -192,3 +193,30 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
         ["bash", "-c", f"{PROGRAM} profiles list | head -1"], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert "Traceback" not in shown.stderr
+
+
+def test_a_reader_that_has_gone_is_no_all_clear(tmp_path: Path) -> None:
+    """What could not be written ends as of any program, and never with the exit code of a healthy group."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone:
+        shown = subprocess.run([PROGRAM, "settings"], stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("words", ["settings", "profiles list --json"])
+def test_output_that_cannot_be_written_is_named(words: str, tmp_path: Path) -> None:
+    """A full disk: one line, whether the output is long, or written at the end only."""
+    line = f"{PROGRAM} {words} >/dev/full"
+    shown = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert shown.returncode == 1
+    assert shown.stderr.splitlines()[0] == "Error: The output cannot be written: No space left on device."
+    assert "Traceback" not in shown.stderr and "Internal" not in shown.stderr
+
+
+def test_a_closed_output_is_none(tmp_path: Path) -> None:
+    """As where a service manager has closed it."""
+    shown = subprocess.run(
+        ["bash", "-c", f"{PROGRAM} profiles list >&-"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import sys
+from typing import Any, NoReturn
 
 import click
 
@@ -49,6 +51,9 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("watch", "Record a cluster without a Prometheus: metrics pages, groups and offsets."),
 }
 
+_NOBODY_READS = 141  # 128 + SIGPIPE, as of every program
+# What is told of a file of ours has its name; this is of stdout.
+_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _DRESSED: set[int] = set()  # commands that have their examples
 
 
@@ -65,6 +70,18 @@ class _LazyGroup(Group):
             _DRESSED.add(id(command))
             with_examples(command, name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click would end with 1 and no word, whatever pipe it is: one to a JVM that has ended is an error of ours."""
+        from workbench.safe_output import nobody_reads, reader_has_gone
+
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            if not reader_has_gone():
+                _crash(error)
+            nobody_reads()  # of `| head`: not an error, but no all-clear either
+            return _NOBODY_READS
 
     def summary_of(self, _ctx: click.Context, name: str) -> str:
         return _COMMANDS[name][1]
@@ -99,11 +116,12 @@ def main() -> None:
 
 
 def _run() -> None:
-    from workbench.safe_output import nobody_reads, say_crash
+    from workbench.safe_output import nobody_reads, write_out
 
     typed: dict[str, str] = {}
     try:
         code = root.main(prog_name="workbench", standalone_mode=False, obj=typed)
+        write_out()  # at the end of Python nobody could say any more that the disk is full
     except WorkbenchError as error:
         from workbench.cli.hinted_commands import filled
 
@@ -126,19 +144,26 @@ def _run() -> None:
         say("Stopped.")
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has closed the pipe (`| head`): not an error, and no more output is possible.
         nobody_reads()
-        sys.exit(0)
-    except Exception as error:  # ours: with its traceback, which may quote what a library was given
-        say_crash(error)
-        sys.exit(
-            _report(
-                f"Internal error: {type(error).__name__}.",
-                "Please report it with the lines above.",
-                ExitCode.INTERNAL,
-            )
-        )
+        sys.exit(_NOBODY_READS)
+    except OSError as error:
+        if error.errno not in _UNWRITTEN:
+            _crash(error)
+        nobody_reads()
+        hint = "Check the free space, and where the output goes."
+        sys.exit(_report(f"The output cannot be written: {error.strerror}.", hint, ExitCode.INTERNAL))
+    except Exception as error:
+        _crash(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _crash(error: Exception) -> NoReturn:
+    """Ours: with its traceback, which may quote what a library was given."""
+    from workbench.safe_output import say_crash
+
+    say_crash(error)
+    hint = "Please report it with the lines above."
+    sys.exit(_report(f"Internal error: {type(error).__name__}.", hint, ExitCode.INTERNAL))
 
 
 def _keep_libraries_from_cleaning_up() -> None:
