@@ -220,3 +220,14 @@ def test_a_closed_output_is_none(tmp_path: Path) -> None:
         ["bash", "-c", f"{PROGRAM} profiles list >&-"], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_a_stop_is_a_stop_whatever_a_library_makes_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python itself turns a Ctrl-C within the import of a class into a RuntimeError: that is no error of ours to be reported."""
+
+    def interrupted(*_given: object) -> None:
+        raise RuntimeError("Error calling __set_name__ on 'cached_property'") from KeyboardInterrupt()
+
+    monkeypatch.setattr("workbench.reference.settings_page.as_text", interrupted)
+    shown = run_here("settings", cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (130, "Stopped.\n")

@@ -139,10 +139,7 @@ def _run() -> None:
     except click.ClickException as error:
         sys.exit(_report(error.format_message(), None, ExitCode.USAGE))
     except (KeyboardInterrupt, click.Abort):
-        from workbench.safe_output import say
-
-        say("Stopped.")
-        sys.exit(130)
+        _stopped()
     except BrokenPipeError:
         nobody_reads()
         sys.exit(_NOBODY_READS)
@@ -157,10 +154,22 @@ def _run() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _stopped() -> NoReturn:
+    from workbench.safe_output import say
+
+    say("Stopped.")
+    sys.exit(130)
+
+
 def _crash(error: Exception) -> NoReturn:
-    """Ours: with its traceback, which may quote what a library was given."""
+    """Ours: with its traceback, which may quote what a library was given. Unless it is what somebody made of a Ctrl-C on its way."""
     from workbench.safe_output import say_crash
 
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            _stopped()
+        cause = cause.__cause__
     say_crash(error)
     hint = "Please report it with the lines above."
     sys.exit(_report(f"Internal error: {type(error).__name__}.", hint, ExitCode.INTERNAL))
