@@ -85,3 +85,12 @@ def test_another_period_is_another_run(settings: Path) -> None:
     other = run_id("health", health_parameters(cluster="prod", config=settings, now=NOW + timedelta(minutes=1)))
     assert one != other
     assert one.startswith("health-prod-20261121T030000Z-")
+
+
+def test_a_period_that_has_not_ended_is_refused(settings: Path) -> None:
+    """A run that is done is not repeated, and the latest period has the numbers: both would be of a part, for good."""
+    now = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
+    for until in ("2026-11-21T12:01:00Z", "2027-01-01T00:00:00Z"):
+        with pytest.raises(UsageError, match="has not come yet"):
+            health_parameters(cluster="prod", until=until, config=settings, now=now)
+    assert health_parameters(cluster="prod", until="2026-11-21T12:00:30Z", config=settings, now=now)
