@@ -30,6 +30,7 @@ from urllib3.response import HTTPResponse
 
 from evaluation.stories import WINDOW
 from tests.servers import Script, scripted
+from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError
@@ -232,8 +233,11 @@ def test_what_is_read_is_what_was_sent(parts: list[bytes], encoding: str) -> Non
     assert read_body(response, deadline=time.monotonic() + 60) == plain
 
 
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
 def test_tls_is_checked_against_the_environments_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A company's authority is where `REQUESTS_CA_BUNDLE` says, as for every program that uses requests; else it is refused."""
+    """A company's authority is where requests looks, or Python itself; else it is refused, with what to do."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(7)
@@ -257,12 +261,17 @@ def test_tls_is_checked_against_the_environments_bundle(tmp_path: Path, monkeypa
 
         threading.Thread(target=serve, daemon=True).start()
         url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
-        for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        for variable in (*BUNDLES, "SSL_CERT_FILE"):
             monkeypatch.delenv(variable, raising=False)
         with pytest.raises(requests.exceptions.SSLError):
             session().get(url)
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
-        assert session().get(url).content == b"safe"
+        with pytest.raises(SourceUnreachableError) as untrusted:
+            AskedPrometheus(url=url, name="p").names()
+        assert "SSL_CERT_FILE" in (untrusted.value.hint or "")
+        for variable in (*BUNDLES, "SSL_CERT_FILE"):
+            with monkeypatch.context() as environment:
+                environment.setenv(variable, str(bundle))
+                assert session().get(url).content == b"safe", variable
 
 
 @pytest.mark.parametrize(

@@ -271,13 +271,16 @@ class _Unpacker:
             raise requests.exceptions.ContentDecodingError("a truncated answer")
 
 
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+NOT_TRUSTED = "certificate verify failed"
+
 # Texts of the operating system and of OpenSSL, found anywhere in an error that libraries have wrapped, and what they mean.
 _CAUSES = {
     "Connection refused": "connection refused",
     "Name or service not known": "name or service not known",
     "No address associated with hostname": "name or service not known",
     "Temporary failure in name resolution": "temporary failure in name resolution",
-    "certificate verify failed": "certificate verify failed",
+    "certificate verify failed": NOT_TRUSTED,
     "WRONG_VERSION_NUMBER": "no TLS there (http instead of https?)",
     "No route": "no route",
     "Network is unreachable": "network is unreachable",
@@ -305,11 +308,9 @@ def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
 
 
 def _authorities(asked: Any, own: Any) -> Any:
-    """Certificates to trust: as requested, or else the environment's bundle, as in requests."""
+    """Certificates to trust: as requested, or else the environment's bundle, as in requests, and then as Python itself."""
     chosen = own if asked is None else asked
-    return (
-        os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True if chosen is True else chosen
-    )
+    return next(filter(None, map(os.environ.get, _BUNDLES)), True) if chosen is True else chosen
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
