@@ -145,3 +145,14 @@ def test_links_of_the_shipped_rules_open_from_a_chat(tmp_path: Path) -> None:
     refused = run_here("export", "rules", "--runbook-base", "wiki", "--out", str(tmp_path / "no"), cwd=tmp_path)
     check(refused, 2, "is no address")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_cluster_whose_name_is_a_template_is_text_in_its_alerts(tmp_path: Path) -> None:
+    """Annotations are templates of Go: a name within one must not become a part of it."""
+    ensure_prometheus()
+    (tmp_path / "workbench.toml").write_text(
+        '[clusters."eu {{ $x }}"]\nprometheus = "http://127.0.0.1:9"\nprofiles = ["kafka_exporter"]\n'
+    )
+    shown = run_here("export", "grafana", "--cluster", "eu {{ $x }}", "--output", "mon", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert check_rules(tmp_path / "mon").problems == ()

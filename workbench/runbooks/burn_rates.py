@@ -88,11 +88,16 @@ def _alert(burn: Burn, budget: float, base: str, cluster: str) -> dict[str, Any]
         "annotations": {
             "summary": f"{late}: {burn.words}",
             "description": f"It was over its objective{_ITS_OBJECTIVE} for {{{{ $value | humanizePercentage }}}} of {burn.long}. "
-            f"Find out why: workbench triage --cluster {shell_word(cluster)} "
+            f"Find out why: workbench triage --cluster {_as_text(shell_word(cluster))} "
             "--group {{ $labels.group }} --topic {{ $labels.topic }}",
             "runbook_url": f"{base.rstrip('/')}/ConsumerLag.md",
         },
     }
+
+
+def _as_text(name: str) -> str:
+    """A name within an annotation, which is a template of Go."""
+    return name.replace("{{", '{{ "{{" }}')
 
 
 def _growing(waiting: str, base: str) -> dict[str, Any]:
