@@ -143,6 +143,23 @@ def test_the_command_that_it_advises_works_with_what_was_given(tmp_path: Path) -
     assert "Try: workbench snapshot --cluster prod --limit 10 --config b.toml\n" in shown.stderr
 
 
+def test_what_no_profile_fits_needs_a_profile_first(tmp_path: Path) -> None:
+    """A triage would have nothing to read: the next command drafts one, and it works with what was written."""
+    relabelled = {"__name__": "acme_consumer_lag", "consumer_group": "g", "topic": "t", "partition": "0"}
+
+    def answer(path: str, _query: dict[str, list[str]]) -> bytes:
+        if path.endswith("/values"):
+            return b'{"status":"success","data":["acme_consumer_lag"]}'
+        return body((relabelled, [[time.time(), "1"]]))
+
+    with scripted(Script(answer=answer)) as server:
+        shown = run_here("init", "--yes", "--prometheus", server.url, cwd=tmp_path)
+        advised = shown.stderr.rpartition("Try: workbench ")[2].split()
+        assert advised[:2] == ["profiles", "new"], shown.stderr
+        assert run_here(*advised, cwd=tmp_path).returncode == 0
+    assert "acme_consumer_lag" in (tmp_path / advised[-1]).read_text()
+
+
 def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None:
     """`--cluster` leaves the others alone; a page that does not answer is named in words."""
     with scripted(Script(body=PAGE)) as server:

@@ -99,14 +99,17 @@ def command(
             hint="Correct the address, or write the file anyway with --unchecked.",
         )
     _write(out, given, profiles)
-    say(f"Wrote {out}. Try: {_first_command(given, out)}")
+    is_unread = given.prometheus is not None and not profiles and not failed
+    say(f"Wrote {out}. Try: {_first_command(given, out, is_unread=is_unread)}")
     return ExitCode.SOURCE if failed else ExitCode.OK
 
 
-def _first_command(given: Answers, out: Path) -> str:
-    """What to type next; it works with what the new settings have."""
+def _first_command(given: Answers, out: Path, *, is_unread: bool) -> str:
+    """What to type next; it works with what the new settings have. `is_unread`: no profile knows a metric of the Prometheus."""
     name = shell_word(given.name)
     config = "" if out == Path("workbench.toml") else f" --config {shell_word(str(out))}"
+    if is_unread:
+        return f"workbench profiles new --cluster {name}{config} --output ours.yaml"
     if given.prometheus is not None:
         return f"workbench triage --cluster {name} --all{config}"
     if given.bootstrap is not None:

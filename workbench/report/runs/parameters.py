@@ -91,9 +91,12 @@ def health_parameters(
             )
         anchor, first = (now or datetime.now(UTC)).replace(second=0, microsecond=0), None
     end = parse_instant(until, now=anchor) if until else anchor
-    if capture is None and end > (now or datetime.now(UTC)):  # it would stay the report of that period, and the latest one
+    if capture is None and end > (
+        now or datetime.now(UTC)
+    ):  # it would stay the report of that period, and the latest one
         raise UsageError(
-            f"The period ends at {end:%Y-%m-%d %H:%M:%SZ}, which has not come yet.", hint="A report is of what has been."
+            f"The period ends at {end:%Y-%m-%d %H:%M:%SZ}, which has not come yet.",
+            hint="A report is of what has been.",
         )
     start = _start(since, end, first)
     if start >= end:
