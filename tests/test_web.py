@@ -285,6 +285,7 @@ def test_tls_is_checked_against_the_environments_bundle(tmp_path: Path, monkeypa
         (requests.exceptions.SSLError("[SSL: WRONG_VERSION_NUMBER]"), "no TLS there (http instead of https?)"),
         (requests.exceptions.ReadTimeout("http://user:secret@h/"), "no answer in time"),
         (requests.exceptions.ChunkedEncodingError("http://user:secret@h/"), "chunked encoding"),
+        (requests.ConnectionError("the answer breaks off (IncompleteRead)"), "the answer breaks off"),
     ],
 )
 def test_the_cause_of_a_failure_is_in_words(error: Exception, said: str) -> None:

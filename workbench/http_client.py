@@ -287,6 +287,7 @@ _CAUSES = {
     "Connection reset": "connection reset",
     "Remote end closed connection": "connection closed without an answer",
     "timed out": "no answer in time",
+    "the answer breaks off": "the answer breaks off",
 }
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -216,3 +216,23 @@ def test_what_was_told_at_last_takes_little_memory_and_is_forgotten_when_it_cann
     times.next_round(NOW + 3_601)
     assert not times._last
     assert of(last, taken_at=NOW + 3_601) is None, "it is too old"
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_page_that_breaks_off_within_a_line_is_none(at: int) -> None:
+    """Half of a number is another number; as for Prometheus, the whole page is missing, and named."""
+    line = b'kafka_consumergroup_lag{consumergroup="g",topic="t",partition="0"} 1005\n'
+    profiles = [load_profile("kafka_exporter")]
+    with scripted(Script()) as broken, scripted(Script(body=line)) as whole:
+
+        def seen(page: bytes) -> tuple[int, list[str]]:
+            broken.body = page
+            series, missing = scrape([broken.url, whole.url], profiles, cluster="c", timeout_seconds=5)
+            return len(series), missing
+
+        other = line.replace(b'"g"', b'"other"')
+        host = broken.url.removeprefix("http://")
+        assert seen(other[:-at]) == (1, [f"{host}: the page breaks off within a line"])
+        for page in (other, other + b"# EOF"):  # OpenMetrics says where its end is
+            assert seen(page) == (2, [])
+        assert seen(b"") == (1, [])

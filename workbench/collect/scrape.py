@@ -30,6 +30,7 @@ from workbench.signals import SIGNALS, Kind
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
+_END = "# EOF"  # of a page in the form of OpenMetrics
 _LINE_CHARACTERS = 16_384  # much longer than any labels; the parser takes 10 ms for this many blanks
 _SOURCES = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS
 _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
@@ -43,6 +44,11 @@ class Page:
     taken_at: float
     text: str = ""
     error: str | None = None
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether its last line has no end: half of a number is another number, so Prometheus refuses such a page as well."""
+        return bool(self.text) and not self.text.endswith(("\n", _END))
 
 
 def fetch(url: str, *, timeout_seconds: float) -> Page:
@@ -94,7 +100,7 @@ def page_series(
     times = own_times if own_times is not None else OwnTimes()
     processes = processes if processes is not None else ProcessNames()
     host = urlsplit(page.url).netloc.rpartition("@")[2]
-    is_open = page.text.rstrip().endswith("# EOF")
+    is_open = page.text.rstrip().endswith(_END)
     instance = {"instance": host}  # as a Prometheus names its target
     counted = _Counted()
     try:
@@ -216,13 +222,16 @@ def scrape(
             missing.append(page.error)
             continue
         try:
-            found.append(
-                page_series(
-                    page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
-                )
+            of_page = page_series(
+                page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
             )
         except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
+            continue
+        if page.breaks_off:
+            missing.append(f"{urlsplit(page.url).netloc.rpartition('@')[2]}: the page breaks off within a line")
+        else:
+            found.append(of_page)
     missing += [*left_out.words(), *own_times.refused]
     members = dict(members or {})
     members |= {alias: members[name] for alias, name in processes.aliases.items() if name in members}
