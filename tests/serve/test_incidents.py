@@ -198,6 +198,17 @@ def test_an_alert_that_began_anew_fires_once(office: Office) -> None:
     assert office.send()[-1] == "ended"
 
 
+def test_a_message_that_was_overtaken_makes_nothing_fire_for_ever(office: Office) -> None:
+    """An alert that has begun anew has ended before, whichever of the two is told first, and however often."""
+    older, newer = ({**alert(), "startsAt": datetime.fromtimestamp(NOW - ago, UTC).isoformat()} for ago in (300, 60))
+    for told in (newer, older, older):
+        post(office, told)
+        office.worker.judge_alerts()
+    post(office, {**newer, "status": "resolved"})
+    firing = office.store.rows("SELECT started, firing, state FROM alert")
+    assert [(row["firing"], row["state"]) for row in firing] == [(0, "judged")] * 2
+
+
 def test_a_verdict_that_was_under_way_at_the_deadline_joins_what_was_told(office: Office) -> None:
     """The alert was passed on while its triage ran: its verdict belongs to that incident, and no second one stays open."""
     post(office, alert())

@@ -85,6 +85,11 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                 "SELECT alert.id, alert.firing, alert.state, incident.closed FROM alert "
                 "LEFT JOIN incident ON incident.id = alert.incident WHERE fingerprint = ? AND started = ?", key
             ).fetchone()  # fmt: skip
+            # Messages may overtake each other: what has begun again since has ended, though this one says that it fires.
+            is_over = bool(alert.fingerprint) and (
+                db.execute("SELECT 1 FROM alert WHERE fingerprint = ? AND started > ? LIMIT 1", key).fetchone()
+                is not None
+            )
             if row is None:
                 if not alert.firing:
                     continue  # it began and ended before this server knew of it
@@ -95,8 +100,8 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                     for earlier in db.execute(former, key).fetchall():
                         _end(db, earlier, now)
                 db.execute(
-                    "INSERT INTO alert (fingerprint, started, received, truncated, name, cluster, grp, topic, state, firing) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 1)",
+                    "INSERT INTO alert (fingerprint, started, received, truncated, name, cluster, grp, topic, state, firing, "
+                    "ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)",
                     (
                         *key,
                         now,
@@ -110,13 +115,16 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                                 alert.topic,
                             ),
                         ),
+                        int(not is_over),
+                        now if is_over else None,
                     ),
                 )
             elif not alert.firing:
                 resolved += _end(db, row, now)
             else:
                 known += 1
-                _again(db, row, now)
+                if not is_over:
+                    _again(db, row, now)
     left_out = max((it.truncated for it in alerts), default=0)
     if left_out:
         _log.warning("Alertmanager left out %d alerts of a message (max_alerts): they are not judged", left_out)
