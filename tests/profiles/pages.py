@@ -50,6 +50,9 @@ PAGES: dict[str, str] = {
     "jmx_broker_confluent": _recorded("broker_confluent_agent_1_0_1"),
     "jmx_broker_example": _recorded("broker_kafka2_agent_1_0_1"),
     "jmx_broker_example_kraft": _recorded("broker_kraft_agent_1_0_1"),
+    "micronaut": _recorded("micronaut_5_9"),
+    "watermill": _recorded("watermill_1_5"),
+    "camel": _recorded("camel_4_18"),
     # AutoMQ/automq at f1ce98e, 2026-08-21: core/src/main/resources/jmx/rules/broker.yaml; S3StreamMetricsConstant. Values are ours.
     "automq": """
 kafka_partition_count{instance="1"} 40
@@ -575,6 +578,22 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_exporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
+    "camel": [
+        ("processed", {"processor": "work", "stat": "ok"}, 370.0),
+        ("processed", {"processor": "work", "stat": "failed"}, 18.0),
+        ("processed", {"processor": "orders", "stat": "ok"}, 388.0),
+    ],
+    "watermill": [
+        ("processed", {"processor": "orders", "stat": "ok"}, 5499.0),
+        ("processed", {"processor": "orders", "stat": "failed"}, 327.0),
+    ],
+    "micronaut": [
+        ("rebalances", {"member": "consumer-svc-226-21-1"}, 2.0),
+        ("poll_age", {"member": "consumer-svc-226-21-1"}, 14.0),
+        ("broker_rtt", {"member": "consumer-svc-226-21-1"}, None),
+        ("deserialized", {"member": "consumer-svc-226-21-1"}, 2360.0),
+        ("start_time", {"member": "consumer-svc-226-21-1"}, 1796062117.944),
+    ],
     "micrometer": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "strimzi_reporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "otel_kafka_clients": _BY_CLIENT,

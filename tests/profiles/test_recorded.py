@@ -312,3 +312,13 @@ def test_a_page_of_quarkus_has_its_client_and_its_channel() -> None:
         ("processed", "ok"): ("orders-batch", 455.0),
         ("processed", "failed"): ("orders-batch", 0.0),
     }
+
+
+def test_micronauts_gauges_of_partitions_are_not_read() -> None:
+    """They say 0 where hundreds wait, since a rebalance: what they tell is unknown, and the reason is told with what is missing."""
+    profile, page = load_profile("micronaut"), text("micronaut_5_9")
+    assert page.count("kafka_consumer_records_lag_records{") == 8 and profile.absent["consumer_lag"]
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [profile], cluster="c")
+    rows = with_groups(found, profile, {"consumer-svc-226-21-1": "pay"}).to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(profile.signals)
+    assert {row["partition"] for row in rows} == {None}
