@@ -194,9 +194,9 @@ class Members(Partitions):
         # What one poll has brought may take its handlers long; they finish one record after the other meanwhile.
         if below(it.worked_ago_seconds, limit) is True:
             return False
-        # Some handlers take minutes: what is usual is no hang, and nothing is that members of the group have come back from lately
-        # (batches grow with the lag). Without a good time to compare with: not once in the whole window.
-        if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0), self.longest_way_back):
+        # Some handlers take minutes: what is usual is no hang, nor what members of the group have come back from lately; while the lag
+        # grows, each batch is longer than the one before. Without a good time to compare with: not once in the whole window.
+        if it.poll_age_seconds <= max(limit, APART * max(it.poll_age_usual or 0.0, self.longest_way_back)):
             return False
         return it.poll_age_usual is not None or above(it.poll_age_low, limit) is True
 
