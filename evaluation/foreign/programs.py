@@ -27,11 +27,16 @@ def build(folder: Path) -> None:
     Raises:
         SetupError: if Go or npm is not installed, or fails.
     """
-    _built(_GO, folder / "go", ["go", "build", "-mod=mod", "-o", "foreign", "."])
-    _built(_NODE, folder / "node", ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"])
+    built(_GO, folder / "go", ["go", "build", "-mod=mod", "-o", "foreign", "."])
+    built(_NODE, folder / "node", ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"])
 
 
-def _built(source: Path, folder: Path, words: list[str]) -> None:
+def built(source: Path, folder: Path, words: list[str]) -> None:
+    """Build a folder of sources out of the tree, unless it is as it was when they were built last.
+
+    Raises:
+        SetupError: if the program that builds is not installed, or fails.
+    """
     files = sorted(path for path in source.rglob("*") if path.is_file())
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     stamp = folder / "built"

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from evaluation.others import inside, python_framework_scenarios, reactive_scenarios, spring_scenarios
+from evaluation.others import (
+    camel_scenarios,
+    inside,
+    micronaut_scenarios,
+    python_framework_scenarios,
+    reactive_scenarios,
+    spring_scenarios,
+    watermill_scenarios,
+)
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
@@ -24,7 +32,7 @@ from workbench.triage.verdict_names import Verdict
 
 Shape = Literal[
     "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring", "java_otel", "java_strimzi", "parallel",
-    "faststream", "faust", "quarkus", "pekko", "reactor",
+    "faststream", "faust", "quarkus", "pekko", "reactor", "micronaut",
 ]  # fmt: skip
 _REACTIVE = ("quarkus", "pekko", "reactor")
 _INSIDE = ("java_otel", "java_strimzi", "parallel")
@@ -41,6 +49,9 @@ _KEYS = 4000  # so that partitions get about as much as each other
 def _prepare(draw: Draw, shape: Shape) -> None:
     if shape == "spring":
         spring_scenarios.prepare(draw)
+        return
+    if shape == "micronaut":
+        micronaut_scenarios.prepare(draw)
         return
     if shape in _FRAMEWORKS:
         python_framework_scenarios.prepare(draw, shape)
@@ -113,6 +124,7 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
         shape in ("java_strimzi", "pekko", "reactor")
         or (shape == "java_otel" and not draw.measured.messaging)
         or (shape == "quarkus" and not draw.measured.observed)
+        or (shape == "micronaut" and not draw.measured.timed)
     )
     also = (*(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)), *((Verdict.CANNOT_TELL,) if untimed else ()))
     return draw.scenario(
@@ -296,7 +308,9 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
 # A listener's timer does not tell event types apart; the loop and the pool do not know how to pause.
 _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
-_NEVER |= {("spring", it) for it in ("slow_type", "poison")}  # it has its own of these
+_NEVER |= {
+    (shape, it) for shape in ("spring", "micronaut") for it in ("slow_type", "poison")
+}  # they have their own of these
 _NEVER |= {(shape, "slow_type") for shape in (*_INSIDE, *_REACTIVE)} | {
     (shape, "paused") for shape in ("pekko", "reactor")
 }
@@ -320,6 +334,7 @@ _SHAPES: dict[Shape, str] = {
     "quarkus": "a Quarkus application",
     "pekko": "a stream of Pekko Connectors Kafka",
     "reactor": "a receiver of Reactor Kafka",
+    "micronaut": "a Micronaut application",
 }
 
 
@@ -329,6 +344,8 @@ def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
         return partial(python_framework_scenarios.told_by_pods, made)
     if shape in _REACTIVE:
         return partial(reactive_scenarios.told_by_pods, made)
+    if shape == "micronaut":
+        return partial(micronaut_scenarios.told_by_pods, made)
     return partial(spring_scenarios.told_by_pods, made) if shape == "spring" else made
 
 
@@ -352,6 +369,17 @@ OTHERS |= {
     f"{shape}_{name}": (_made(shape, make), f"{_SHAPES[shape]}: {what}")
     for name, (make, what, shapes) in reactive_scenarios.KINDS.items()
     for shape in shapes
+}
+OTHERS |= {
+    f"micronaut_{name}": (partial(micronaut_scenarios.told_by_pods, make), f"{_SHAPES['micronaut']}: {what}")
+    for name, (make, what) in micronaut_scenarios.KINDS.items()
+}
+OTHERS |= {
+    f"watermill_{name}": (make, f"a consumer on Watermill: {what}")
+    for name, (make, what) in watermill_scenarios.KINDS.items()
+}
+OTHERS |= {
+    f"camel_{name}": (make, f"a Camel application: {what}") for name, (make, what) in camel_scenarios.KINDS.items()
 }
 
 # Those of the runtime too.

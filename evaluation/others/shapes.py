@@ -10,13 +10,16 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from evaluation.others import java_consumer
+from evaluation.others.camel import Camel
 from evaluation.others.inside import Inside, Parallel
 from evaluation.others.java_consumer import PROGRAMS
+from evaluation.others.micronaut import Micronaut
 from evaluation.others.pages import AgentsPage, OnePage
 from evaluation.others.python_frameworks import FastStream, Faust
 from evaluation.others.reactive import Pekko, Quarkus, Reactor
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
 from evaluation.others.spring import Spring
+from evaluation.others.watermill import Watermill
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.producer_and_consumers import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
 
@@ -99,5 +102,6 @@ def add_shapes() -> None:
     SHAPES.update({"aiokafka": PythonClient("aiokafka"), "kafka_python": PythonClient("kafka_python")})
     SHAPES.update({"spring": Spring(), "faststream": FastStream(), "faust": Faust()})
     SHAPES.update({"java_otel": Inside("otel"), "java_strimzi": Inside("strimzi"), "parallel": Parallel()})
+    SHAPES.update({"micronaut": Micronaut(), "watermill": Watermill(), "camel": Camel()})
     SHAPES.update({"quarkus": Quarkus(), "pekko": Pekko(), "reactor": Reactor()})
     SHAPES.update({name: Java(name) for name in PROGRAMS})

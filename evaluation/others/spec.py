@@ -102,6 +102,30 @@ class QuarkusConfig(InstanceConfig):
     quarkus: dict[str, str | int | float | bool] = Field(description="Quarkus' properties.")
 
 
+class MicronautConfig(InstanceConfig):
+    """Settings of a Micronaut application."""
+
+    micronaut: dict[str, str | int | float | bool] = Field(description="Micronaut's properties.")
+
+
+class WatermillConfig(ClientConfig):
+    """Settings of a consumer on Watermill."""
+
+    named: bool = Field(description="Whether its client is called after the instance.")
+    namespace: str = Field(description="Of its metrics; empty: none.")
+    poison_queue: str = Field(description="Topic for records that fail; empty: they are sent to the handler again.")
+    retries: int = Field(ge=0, description="Of its middleware; 0: it has none.")
+    session_ms: int
+    heartbeat_ms: int
+
+
+class CamelConfig(ClientConfig):
+    """Settings of a Camel application."""
+
+    camel: dict[str, str | int | float | bool] = Field(description="Options of its Kafka endpoint.")
+    seda: int = Field(ge=0, description="Consumers of the SEDA queue behind it; 0: none.")
+
+
 class StreamConfig(ClientConfig):
     """Settings of a stream of Pekko Connectors Kafka, or of Reactor Kafka."""
 
