@@ -590,7 +590,8 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "micronaut": [
         ("rebalances", {"member": "consumer-svc-226-21-1"}, 2.0),
         ("poll_age", {"member": "consumer-svc-226-21-1"}, 14.0),
-        ("broker_rtt", {"member": "consumer-svc-226-21-1"}, None),
+        ("broker_rtt", {"member": "consumer-svc-226-21-1", "broker": None}, None),
+        ("broker_rtt", {"member": "consumer-svc-226-21-1", "broker": "coordinator"}, 0.005691919191919192),
         ("deserialized", {"member": "consumer-svc-226-21-1"}, 2360.0),
         ("start_time", {"member": "consumer-svc-226-21-1"}, 1796062117.944),
     ],
