@@ -88,11 +88,10 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     if own is not None and (look := own(it, row)) is not None:
         return [look]
     if at is None or at.look is None:
-        title, verify = (
-            "Look at the group's members while you add the missing signals",
-            "the open question has an answer",
-        )
-        return [Action(title=title, command=it.members, verify=verify)]
+        why = row.reasons.get(at.id) if at is not None else None
+        decides = at.rule(why).look if at is not None and why is not None else None
+        title = f"To decide: {decides}" if decides else "Look at the group's members while you add the missing signals"
+        return [Action(title=title, command=it.members, verify="the open question has an answer")]
     idle = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
     return [
         Action(
