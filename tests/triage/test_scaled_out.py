@@ -205,6 +205,21 @@ def test_a_rollout_with_few_rebalances_is_no_storm_also_where_its_handlers_are_a
     assert all(it.holds(row) for it in found.operands)
 
 
+@pytest.mark.parametrize(
+    ("known", "rule"),
+    [
+        ({}, "passing"),
+        ({"fells_its_owners": True}, "one_record"),
+        ({"stall_cause": "handlers_fail", "failing_share": 1.0}, "one_record"),
+        ({"stall_cause": "handlers_fail", "failing_share": 0.1}, "passing"),
+        ({"stall_cause": "handlers_fail", "failing_share": 1.0, "rejoining": True}, "one_record"),
+    ],
+)
+def test_who_begins_anew_after_each_failure_is_in_no_storm(known: dict[str, Any], rule: str) -> None:
+    """Camel's breakOnFirstError makes a new client, of a new name, for each record that fails: the record is the cause."""
+    assert rebalancing(baseline_members=3, passing_rounds=3, **known) == rule
+
+
 @given(apart=st.floats(1.0, 300.0), pauses=st.floats(0.1, 10.0))
 def test_rebalances_that_are_over_hold_nobody_up(apart: float, pauses: float) -> None:
     """They are over where the last one is long ago, also compared with how they came; one that goes on lets nobody read."""
@@ -465,3 +480,15 @@ def test_capacity_that_went_with_a_member_says_so(usual: float | None, told: boo
     assert ("2 members instead of 4 for" in leaf.headline(row)) is told
     assert any("2 members are gone" in it for it in actions[:1]) is told
     assert actions[-1].startswith("Add consumers")
+
+
+@pytest.mark.parametrize(
+    ("rule", "title"),
+    [("all_busy", "To decide: how many handlers a member runs"), (None, "Look at the group's members while you add")],
+)
+def test_an_open_question_without_a_look_of_its_own_advises_its_rules_look(rule: str | None, title: str) -> None:
+    """What is measured and decides nothing (Watermill's handlers, one for each partition) is not called a missing signal."""
+    reasons = {} if rule is None else {"too_few": rule}
+    row = subscription(limits=Thresholds(), path=("too_few",), reasons=reasons)
+    [action] = leaf_of(Verdict.CANNOT_TELL).actions(Subject(cluster="c", group="g", topic="t"), row)
+    assert action.title.startswith(title)

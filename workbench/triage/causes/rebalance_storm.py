@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, listed, percent, plural
-from workbench.judgement_numbers import MISSED, MORE, PAUSE_SECONDS, SEVERAL
+from workbench.judgement_numbers import MISSED, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
@@ -17,10 +17,17 @@ from workbench.triage.question_types import Conclude, Leaf, Measure, Node, alway
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Answer, Verdict
 
+_MOST_FAIL = Operand("failing_share", "of the attempts", ">=", number=MOST)
+
 
 def _rounds_are_long(row: Row) -> bool:
     half = at_least(row.rebalances, row.limits.rebalances / 2) is True
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
+
+
+def _records_end_owners(row: Row) -> bool:
+    """Some frameworks close the client of whoever fails, and make a new one, of another name."""
+    return row.fells_its_owners or all_of(row.stall_cause == "handlers_fail", _MOST_FAIL.holds(row)) is True
 
 
 def _is_seldom(row: Row) -> Known:
@@ -93,16 +100,17 @@ QUESTION = Node(
     question="Does the group rebalance repeatedly?",
     short="rebalancing?",
     rules=(
+        no(
+            "one_record",
+            "a few partitions stand still and the others keep up, or none advances and most attempts fail and are made again: records"
+            " end each owner in turn; a storm holds up all, and lets handlers work",
+            _records_end_owners,
+        ),
         proves(
             "passing",
             "members that the baseline did not have start, and are gone again, one after another: a crash loop under new names",
             Operand("passing_rounds", "times", ">=", number=SEVERAL),
             Operand("baseline_members", "members", ">", number=0.0, why="without a baseline, every member is new"),
-        ),
-        no(
-            "one_record",
-            "a few partitions stand still and the others keep up: a record there ends each owner in turn; a storm holds up all",
-            lambda row: row.fells_its_owners,
         ),
         proves(
             "emptied",
