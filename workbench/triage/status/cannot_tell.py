@@ -92,7 +92,8 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         decides = at.rule(why).look if at is not None and why is not None else None
         title = f"To decide: {decides}" if decides else "Look at the group's members while you add the missing signals"
         return [Action(title=title, command=it.members, verify="the open question has an answer")]
-    idle = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
+    does = "does" if len(row.idle_members) == 1 else "do"
+    idle = f"See what {listed(row.idle_members)} {does}: in a handler, paused, or waiting? ({DUMPS})"
     return [
         Action(
             title=idle if at.id == "consuming" and row.idle_members else at.look,
