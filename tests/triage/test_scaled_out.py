@@ -220,6 +220,25 @@ def test_who_begins_anew_after_each_failure_is_in_no_storm(known: dict[str, Any]
     assert rebalancing(baseline_members=3, passing_rounds=3, **known) == rule
 
 
+@pytest.mark.parametrize(
+    ("known", "goes_on"),
+    [
+        ({}, True),
+        ({"rebalances": 3.0}, False),
+        ({"rebalances": None}, False),
+        ({"recovered_seconds": None}, False),
+        ({"rollout": True}, False),
+        ({"added_members": 2}, False),
+        ({"moving_now": True, "rebalanced_ago": 120.0, "rebalances_apart": 20.0}, False),
+    ],
+)
+def test_a_group_has_not_recovered_from_a_storm_that_goes_on(known: dict[str, Any], goes_on: bool) -> None:
+    """In time for a moment (Micronaut, seen on the lab), it is as late as before after the next rebalances; a rollout ends."""
+    row = subscription(limits=Thresholds(), **{"rebalances": 6.0, "recovered_seconds": 4.0, **known})
+    assert row.storms_on is goes_on
+    assert (deciding(TREE["lagging"].rules, row).id == "again") is goes_on
+
+
 @given(apart=st.floats(1.0, 300.0), pauses=st.floats(0.1, 10.0))
 def test_rebalances_that_are_over_hold_nobody_up(apart: float, pauses: float) -> None:
     """They are over where the last one is long ago, also compared with how they came; one that goes on lets nobody read."""

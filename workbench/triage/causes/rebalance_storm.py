@@ -44,13 +44,6 @@ def _takes_more_work(row: Row) -> bool:
     return row.works_on and (row.rebalances is None or more)
 
 
-def _is_over(row: Row) -> bool:
-    ago = row.rebalanced_ago
-    # A number may have grown by several between two samples: then it is not known how far apart they were.
-    apart = above(ago, times(MISSED, row.rebalances_apart)) is not False
-    return row.moving_now and above(ago, PAUSE_SECONDS) is True and apart
-
-
 def _nobody_comes_or_goes(row: Row) -> bool:
     moves = row.moving_partitions > 0 and not row.comes_and_goes and not row.handled_again
     return row.rebalances is None and row.members_stay is True and moves
@@ -153,7 +146,7 @@ QUESTION = Node(
         no(
             "over",
             "its rebalances are over: it reads, and the time since the last one is longer than the time between them",
-            _is_over,
+            lambda row: row.rebalances_over,
             Operand("rebalanced_ago", "s since the last one", ">", number=PAUSE_SECONDS),
             Operand(
                 "rebalanced_ago",

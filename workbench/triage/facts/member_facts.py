@@ -6,7 +6,7 @@ from functools import cached_property
 from math import floor
 
 from workbench.features.subscription_measurements import MemberFeatures
-from workbench.judgement_numbers import APART, BUSY, LESS, PART, SEVERAL, STABLE_STATE
+from workbench.judgement_numbers import APART, BUSY, LESS, MISSED, PART, PAUSE_SECONDS, SEVERAL, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
@@ -157,6 +157,21 @@ class Members(Partitions):
         half = at_least(2 * self.replaced_members, most(self.baseline_members, self.live_members) or None) is True
         twice = half and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts
         return self.replaced_members >= 2 and (twice or not (self.passing_members or restarts > 1))
+
+    @cached_property
+    def rebalances_over(self) -> bool:
+        """Whether it reads, and more time has passed since the last rebalance than lay between them."""
+        ago = self.rebalanced_ago
+        # A number may have grown by several between two samples: then it is not known how far apart they were.
+        apart = above(ago, times(MISSED, self.rebalances_apart)) is not False
+        return self.moving_now and above(ago, PAUSE_SECONDS) is True and apart
+
+    @cached_property
+    def storms_on(self) -> bool:
+        """Whether it was late in the window and is no more, while its members rebalance as often as in a storm, and still do."""
+        often = at_least(self.rebalances, self.limits.rebalances) is True
+        passes = self.rollout or self.added_members or self.rebalances_over
+        return self.recovered_seconds is not None and often and not passes
 
     @fact
     def added_members(self) -> int:

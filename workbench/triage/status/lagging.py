@@ -162,8 +162,8 @@ QUESTION = Node(
         yes(
             "again",
             f"it was late {plural(round(SEVERAL - 1), 'time')} or more in the window and may be so again, or has stood still again"
-            " and again",
-            lambda row: row.comes_and_goes,
+            " and again; or was late in the window, and rebalances as often as in a storm, still",
+            lambda row: row.comes_and_goes or row.storms_on,
         ),
         # However few they still are.
         yes(
