@@ -51,6 +51,7 @@ def test_rounds_count_since_the_lag_began(judged: Any, case: str) -> None:
         assert row.verdict is Verdict.REBALANCE_STORM
         assert row.storm_cause == "poll_stall"
         assert rebalances_counted(row) == "2 in the window, 4 since it began"
+        assert rebalances_counted(row, "rebalance") == "2 rebalances in the window, 4 since it began"
 
 
 def test_the_last_one_and_the_time_between_two_are_measured(judged: Any) -> None:

@@ -129,7 +129,7 @@ QUESTION = Node(
             "a member does no work (its handlers finish nothing; or nobody counts them, and it reads nothing) while as many partitions"
             " as it may own wait, or no member does, and nothing moves: hung, paused or not served",
             lambda row: row.idle_members and not row.at_quota,
-            look="whether that member polls: its logs, or a thread dump",
+            look="what that member does: has it paused its partitions, does it poll? Its logs, or a thread dump",
         ),
         leaves_open(
             "owner_unknown",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.humanize import count, listed, percent, plural
+from workbench.humanize import count, counted, listed, percent, plural
 from workbench.judgement_numbers import MISSED, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
@@ -55,8 +55,8 @@ def _words(row: Row) -> str:
     return f"{number}; {waits}" if (waits := reconciling(row)) else number
 
 
-def rebalances_counted(row: Row, what: str = "") -> str:
-    """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
+def rebalances_counted(row: Row, noun: str | None = None) -> str:
+    """How many of the most disturbed member in the window, and since the onset, if that are more; with a noun, if it is given."""
     if not row.rebalances and row.reasons.get("rebalancing") == "passing":
         return f"{plural(row.passing_rounds, 'time')} in the window new members started and were gone again"
     if row.reasons.get("rebalancing") == "crashing":
@@ -67,7 +67,8 @@ def rebalances_counted(row: Row, what: str = "") -> str:
         return "its members wait for each other to join, now and most of the time"
     since = row.rebalances_since or 0.0
     longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
-    return f"{count(row.rebalances)}{what} in the window{longer}"
+    many = count(row.rebalances) if noun is None else counted(row.rebalances, noun)
+    return f"{many} in the window{longer}"
 
 
 def _without_counter(row: Row) -> str:
@@ -254,7 +255,7 @@ def _who_did_what(row: Row) -> str:
 def _headline(row: Row) -> str:
     why, *_ = _CAUSES.get(row.storm_cause or "", (_who_did_what(row),))
     why = why.replace("{who}", listed(sorted(_who(row))) or "all members")
-    return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
+    return f"Rebalance storm: {rebalances_counted(row, 'rebalance')}; {why}."
 
 
 def _scope(row: Row) -> Scope:
