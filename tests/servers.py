@@ -21,6 +21,7 @@ class Script:
     headers: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     trickle_seconds: float = 0.0
+    until_closed: bool = False  # nothing but the end of the connection says where the body ends
     answer: Callable[[str, dict[str, list[str]]], bytes] | None = None  # by path and query; instead of the body
     requests: list[tuple[str, dict[str, list[str]], dict[str, str]]] = field(default_factory=list)
     methods: list[str] = field(default_factory=list)  # of these, in the same order
@@ -47,7 +48,8 @@ def scripted(script: Script) -> Iterator[Script]:
             self.send_response(script.status)
             for name, value in script.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if not script.until_closed:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             try:
                 if not script.trickle_seconds:

@@ -31,6 +31,7 @@ from workbench.signals import SIGNALS, Kind
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
 _END = "# EOF"  # of a page in the form of OpenMetrics
+_COUNTS = frozenset({"content-length", "transfer-encoding"})  # an answer without either ends where its connection does
 _LINE_CHARACTERS = 16_384  # much longer than any labels; the parser takes 10 ms for this many blanks
 _SOURCES = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS
 _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
@@ -38,17 +39,25 @@ _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One answer of a page, or the reason why there is none."""
+    """One answer of a page, or the reason why there is none.
+
+    Attributes:
+        is_counted: whether HTTP says how long it is.
+    """
 
     url: str
     taken_at: float
     text: str = ""
     error: str | None = None
+    is_counted: bool = True
 
     @property
     def breaks_off(self) -> bool:
-        """Whether its last line has no end: half of a number is another number, so Prometheus refuses such a page as well."""
-        return bool(self.text) and not self.text.endswith(("\n", _END))
+        """Whether it may be the begin of a longer one: half of a number is another number.
+
+        What HTTP has counted is whole. Some programs leave out the last line's end, and Prometheus takes that, too.
+        """
+        return not self.is_counted and bool(self.text) and not self.text.endswith(("\n", _END))
 
 
 def fetch(url: str, *, timeout_seconds: float) -> Page:
@@ -60,9 +69,10 @@ def fetch(url: str, *, timeout_seconds: float) -> Page:
             response = session.get(url)
             response.raise_for_status()
             body = response.content
+            is_counted = not _COUNTS.isdisjoint(name.lower() for name in response.headers)
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         return Page(url=url, taken_at=taken_at, error=f"{host}: {cause(error)}")
-    return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"))
+    return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"), is_counted=is_counted)
 
 
 def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:

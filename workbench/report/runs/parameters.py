@@ -70,7 +70,7 @@ def health_parameters(
         raise UsageError(
             "Give either --cluster or --capture.", hint="A cluster from workbench.toml, or the folder of a capture."
         )
-    is_now = False
+    is_now, moment = False, now or datetime.now(UTC)
     if capture is not None:
         window = read_info(capture).window
         anchor, first = window.end, window.baseline_start
@@ -89,11 +89,9 @@ def health_parameters(
                 f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs past measurements.",
                 hint="Record it with `workbench watch`, then report on that with --capture.",
             )
-        anchor, first = (now or datetime.now(UTC)).replace(second=0, microsecond=0), None
+        anchor, first = moment.replace(second=0, microsecond=0), None
     end = parse_instant(until, now=anchor) if until else anchor
-    if capture is None and end > (
-        now or datetime.now(UTC)
-    ):  # it would stay the report of that period, and the latest one
+    if capture is None and end > moment:  # it would stay the report of that period, and the latest one
         raise UsageError(
             f"The period ends at {end:%Y-%m-%d %H:%M:%SZ}, which has not come yet.",
             hint="A report is of what has been.",
