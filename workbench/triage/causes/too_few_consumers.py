@@ -90,6 +90,12 @@ QUESTION = Node(
             look="a profile of the process",
         ),
         LOST_PACE,
+        leaves_open(
+            "waits",
+            "its consumers wait for messages, and nothing that holds these up was found: whether more of them get more is not known",
+            lambda row: row.own_work is False,
+            look="what brokers take for its fetches: their disks, if it reads old records; and what its clients ask for at a time",
+        ),
         no(
             "as_many",
             f"{_RULED_OUT}, and there are as many consumers as partitions",
