@@ -90,16 +90,16 @@ QUESTION = Node(
             look="a profile of the process",
         ),
         LOST_PACE,
+        no(
+            "as_many",
+            f"{_RULED_OUT}, and there are as many consumers as partitions",
+            Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
+        ),
         leaves_open(
             "waits",
             "its consumers wait for messages, and nothing that holds these up was found: whether more of them get more is not known",
             lambda row: row.own_work is False,
             look="what brokers take for its fetches: their disks, if it reads old records; and what its clients ask for at a time",
-        ),
-        no(
-            "as_many",
-            f"{_RULED_OUT}, and there are as many consumers as partitions",
-            Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),
         leaves_open(
             "all_busy",
