@@ -36,6 +36,7 @@ Say = Callable[[str], None]
 
 _SETTLE_SECONDS = 4.0  # after the producer's start, before the baseline begins
 _SCRAPE_SECONDS = 1.5  # the last scrapes of the window have landed then
+_RECORDER_ENDS_SECONDS = 120.0  # what it still has to read and to write, on a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,13 +249,14 @@ class _Recording:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(_RECORDER_ENDS_SECONDS)
 
     def finish(self, window: Window) -> Capture:
         """Close the recording and cut it to the window of the look."""
         self.stop()
         if self._capture is None:
-            raise SetupError(f"The recorder failed: {self._failure}")
+            late = f"it has not ended within {_RECORDER_ENDS_SECONDS:g} s"
+            raise SetupError(f"The recorder failed: {late if self._thread.is_alive() else self._failure}")
         recorded = self._capture
         info = new_info(
             cluster=recorded.info.cluster,
