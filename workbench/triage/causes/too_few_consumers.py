@@ -97,8 +97,9 @@ QUESTION = Node(
         ),
         leaves_open(
             "waits",
-            "its consumers wait for messages, and nothing that holds these up was found: whether more of them get more is not known",
-            lambda row: row.own_work is False,
+            "it has no queues of its own and waits for messages, and nothing that holds these up was found: whether more members get"
+            " more is not known",
+            lambda row: row.queueless and row.own_work is False,
             look="what brokers take for its fetches: their disks, if it reads old records; and what its clients ask for at a time",
         ),
         leaves_open(
