@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 
 from tests.servers import Script, scripted
 from workbench.collect.processes_of_one_name import ProcessNames
-from workbench.collect.scrape import Page, page_series, scrape
+from workbench.collect.scrape import Page, fetch, page_series, scrape
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
@@ -233,6 +233,7 @@ def test_a_page_that_breaks_off_within_a_line_is_none(at: int) -> None:
         other = line.replace(b'"g"', b'"other"')
         host = broken.url.removeprefix("http://")
         assert seen(other[:-at]) == (1, [f"{host}: the page breaks off within a line"])
+        assert fetch(broken.url, timeout_seconds=5).text == "", "nor is any of it for those who read brokers' pages"
         for page in (other, other + b"# EOF"):  # OpenMetrics says where its end is
             assert seen(page) == (2, [])
         assert seen(b"") == (1, [])

@@ -39,25 +39,12 @@ _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One answer of a page, or the reason why there is none.
-
-    Attributes:
-        is_counted: whether HTTP says how long it is.
-    """
+    """One answer of a page, or the reason why there is none."""
 
     url: str
     taken_at: float
     text: str = ""
     error: str | None = None
-    is_counted: bool = True
-
-    @property
-    def breaks_off(self) -> bool:
-        """Whether it may be the begin of a longer one: half of a number is another number.
-
-        What HTTP has counted is whole. Some programs leave out the last line's end, and Prometheus takes that, too.
-        """
-        return not self.is_counted and bool(self.text) and not self.text.endswith(("\n", _END))
 
 
 def fetch(url: str, *, timeout_seconds: float) -> Page:
@@ -72,7 +59,12 @@ def fetch(url: str, *, timeout_seconds: float) -> Page:
             is_counted = not _COUNTS.isdisjoint(name.lower() for name in response.headers)
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         return Page(url=url, taken_at=taken_at, error=f"{host}: {cause(error)}")
-    return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"), is_counted=is_counted)
+    text = body.decode("utf-8", "replace")
+    # What HTTP has counted is whole: some programs leave out the last line's end, and Prometheus takes that, too. Else this may be the
+    # begin of a longer page, and half of a number is another number.
+    if text and not is_counted and not text.endswith(("\n", _END)):
+        return Page(url=url, taken_at=taken_at, error=f"{host}: the page breaks off within a line")
+    return Page(url=url, taken_at=taken_at, text=text)
 
 
 def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
@@ -232,16 +224,13 @@ def scrape(
             missing.append(page.error)
             continue
         try:
-            of_page = page_series(
-                page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
+            found.append(
+                page_series(
+                    page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
+                )
             )
         except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
-            continue
-        if page.breaks_off:
-            missing.append(f"{urlsplit(page.url).netloc.rpartition('@')[2]}: the page breaks off within a line")
-        else:
-            found.append(of_page)
     missing += [*left_out.words(), *own_times.refused]
     members = dict(members or {})
     members |= {alias: members[name] for alias, name in processes.aliases.items() if name in members}
