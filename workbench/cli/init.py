@@ -135,8 +135,10 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
 
 def _refuse_what_no_file_should_hold(given: Answers) -> None:
     """Passwords within addresses, and texts that are none."""
+    from workbench.profiles.label_values import is_text
+
     for text in (given.name, given.prometheus, given.bootstrap, *given.metrics, *chain(*given.properties.items())):
-        if text is not None and any("\ud800" <= it <= "\udfff" for it in text):  # bytes that are no UTF-8
+        if text is not None and not is_text(text):
             raise UsageError(f"{text!r} is not text in UTF-8.", hint="Use a terminal whose encoding is UTF-8.")
     for url in filter(None, [given.prometheus, *given.metrics]):
         written = [it for it in secrets_in_url(url) if it and "${" not in it]

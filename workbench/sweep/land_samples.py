@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,14 @@ class Landed:
 
 def wanting(store: FleetStore, window: Window) -> list[datetime]:
     """Ends of a window's slots that are missing, incomplete, or were read by other settings."""
-    here = set(store.landed_of(window, read_as=store.reading))
+    return _wanting(store, window, _here(store, window))
+
+
+def _here(store: FleetStore, window: Window) -> set[datetime]:
+    return set(store.landed_of(window, read_as=store.reading))
+
+
+def _wanting(store: FleetStore, window: Window, here: Set[datetime]) -> list[datetime]:
     return [end for end in store.slots_of(window) if end not in here or store.missing_of(end)]
 
 
@@ -43,8 +50,8 @@ def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
     """
     slots = rows = 0
     sources: dict[str, None] = {}
-    here = set(store.landed_of(window, read_as=store.reading))
-    for end, answer in _one_ahead(wanting(store, window), store, ask):
+    here = _here(store, window)
+    for end, answer in _one_ahead(_wanting(store, window, here), store, ask):
         try:
             found = answer.result()
         except NoSeriesError:
