@@ -30,16 +30,11 @@ def _prepare(draw: Draw, *, breaks: bool = False, seda: bool = False) -> None:
 
 
 def _behaviour(draw: Draw, least: float, most: float) -> Behaviour:
-    seconds = draw.random.uniform(least, most) * draw.instances * draw.threads / draw.rate
-    return Behaviour(process_seconds=dict.fromkeys(draw.types, seconds))
+    return Behaviour(process_seconds=pods.times(draw, draw.random.uniform(least, most)))
 
 
 def _calm(draw: Draw) -> Behaviour:
     return _behaviour(draw, 0.15, 0.3)
-
-
-def _told(make: Make, draw: Draw, run_id: str) -> Scenario:
-    return pods.told_apart(make(draw, run_id), named=False)
 
 
 def _healthy(draw: Draw, run_id: str) -> Scenario:
@@ -51,8 +46,7 @@ def _slow(draw: Draw, run_id: str, *, seda: bool = False) -> Scenario:
     """What all handlers wait for becomes slow; behind a queue, this is full first."""
     _prepare(draw, seda=seda)
     usual = _behaviour(draw, 0.2, 0.4)
-    seconds = draw.random.uniform(1.7, 2.4) * draw.instances * draw.threads / draw.rate
-    fault = behaving(process_seconds=dict.fromkeys(draw.types, seconds))
+    fault = behaving(process_seconds=pods.times(draw, draw.random.uniform(1.7, 2.4)))
     also = (Verdict.SLOW_PROCESSOR, *((Verdict.SATURATED_PROCESSORS,) if seda else ()))
     return draw.scenario(usual, fault, Verdict.SLOW_DOWNSTREAM, run_id=run_id, keys=_KEYS, also=also)
 
@@ -128,7 +122,7 @@ def _stopped(draw: Draw, run_id: str) -> Scenario:
 
 
 KINDS: dict[str, tuple[Make, str]] = {
-    name: (partial(_told, make), what)
+    name: (partial(pods.of_one_name, make), what)
     for name, (make, what) in {
         "healthy": (_healthy, "normal traffic, no fault"),
         "slow_handler": (_slow, "the route's handler becomes slow"),

@@ -33,8 +33,7 @@ def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
 
 
 def _calm(draw: Draw, most: float = 0.3) -> Behaviour:
-    seconds = draw.random.uniform(0.12, most) * draw.instances * draw.threads / draw.rate
-    return Behaviour(process_seconds=dict.fromkeys(draw.types, seconds))
+    return Behaviour(process_seconds=pods.times(draw, draw.random.uniform(0.12, most)))
 
 
 def _of_kind(draw: Draw, kind: micronaut.Kind) -> None:

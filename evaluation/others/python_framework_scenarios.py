@@ -7,7 +7,7 @@ from dataclasses import replace
 from evaluation.others import pods, python_frameworks
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving, sending
+from workbench.lab.scenario_circumstances import Draw, Scenario, behaving, sending
 from workbench.triage.verdict_names import Verdict
 
 _KEYS = 4000
@@ -34,18 +34,8 @@ def set_up(draw: Draw) -> None:
     draw.partitions = draw.instances * draw.consumers * draw.random.choice((2, 3))
 
 
-def times(draw: Draw, use: float) -> dict[str, float]:
-    """Process times that use all workers to this share."""
-    return dict.fromkeys(draw.types, use * draw.instances * draw.threads / draw.rate)
-
-
 def _calm(draw: Draw, most: float = 0.3) -> Behaviour:
-    return Behaviour(process_seconds=times(draw, draw.random.uniform(0.12, most)))
-
-
-def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
-    """A run whose truth names no member, as all pods have one name."""
-    return pods.told_apart(make(draw, run_id), named=False)
+    return Behaviour(process_seconds=pods.times(draw, draw.random.uniform(0.12, most)))
 
 
 def poison_retried(framework: str, draw: Draw, run_id: str) -> Scenario:

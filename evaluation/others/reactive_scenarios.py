@@ -45,8 +45,7 @@ def _in_line(made: Scenario) -> bool:
 
 
 def _calm(draw: Draw) -> Behaviour:
-    seconds = draw.random.uniform(0.12, 0.3) * draw.instances * draw.threads / draw.rate
-    return Behaviour(process_seconds=dict.fromkeys(draw.types, seconds))
+    return Behaviour(process_seconds=pods.times(draw, draw.random.uniform(0.12, 0.3)))
 
 
 def _failing(draw: Draw, run_id: str, *, restarts: bool) -> Scenario:

@@ -15,6 +15,7 @@ from evaluation.others import (
     camel_scenarios,
     inside,
     micronaut_scenarios,
+    pods,
     python_framework_scenarios,
     reactive_scenarios,
     spring_scenarios,
@@ -341,7 +342,7 @@ _SHAPES: dict[Shape, str] = {
 def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
     made = partial(make, shape)
     if shape in _FRAMEWORKS:
-        return partial(python_framework_scenarios.told_by_pods, made)
+        return partial(pods.of_one_name, made)
     if shape in _REACTIVE:
         return partial(reactive_scenarios.told_by_pods, made)
     if shape == "micronaut":

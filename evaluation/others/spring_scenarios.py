@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from evaluation.others import pods, spring
@@ -157,16 +157,7 @@ def crash_loop(draw: Draw, run_id: str) -> Scenario:
     _concurrent(draw, 1)
     behaviour = Behaviour(process_seconds=times(draw, draw.random.uniform(0.6, 0.7)))
     victim = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
-
-    def fault(fleet: LabFleet) -> None:
-        def again(over: threading.Event) -> None:
-            while not over.is_set():
-                fleet.kill([victim])
-                fleet.relaunch(victim)
-                over.wait(1.5)
-
-        fleet.keep_doing(again)
-
+    fault = partial(pods.keep_crashing, victim, 1.5)
     return draw.scenario(
         behaviour, fault, Verdict.REBALANCE_STORM, run_id=run_id, scope={"cause": "member_crash"}, keys=_KEYS
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 
 from evaluation.others import pods
 from evaluation.others.spring_scenarios import limit_each
 from evaluation.others.watermill import WatermillMeasured
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving, growing, sending
 from workbench.triage.verdict_names import Verdict
 
@@ -33,12 +31,7 @@ def _prepare(draw: Draw, *, poison_queue: bool = False) -> None:
 
 def _behaviour(draw: Draw, least: float, most: float) -> Behaviour:
     """Handlers that use this share of the partitions' goroutines."""
-    seconds = draw.random.uniform(least, most) * draw.partitions / draw.rate
-    return Behaviour(process_seconds=dict.fromkeys(draw.types, seconds))
-
-
-def _told(make: Make, draw: Draw, run_id: str) -> Scenario:
-    return pods.told_apart(make(draw, run_id), named=False)
+    return Behaviour(process_seconds=pods.times(draw, draw.random.uniform(least, most)))
 
 
 def _healthy(draw: Draw, run_id: str) -> Scenario:
@@ -51,8 +44,7 @@ def _slow(draw: Draw, run_id: str) -> Scenario:
     """What all handlers wait for becomes slow."""
     _prepare(draw)
     usual = _behaviour(draw, 0.2, 0.4)
-    factor = draw.random.uniform(1.7, 2.4) * draw.partitions / draw.rate / next(iter(usual.process_seconds.values()))
-    fault = behaving(process_seconds={name: seconds * factor for name, seconds in usual.process_seconds.items()})
+    fault = behaving(process_seconds=pods.times(draw, draw.random.uniform(1.7, 2.4)))
     also = (Verdict.SLOW_PROCESSOR,)
     return draw.scenario(usual, fault, Verdict.SLOW_DOWNSTREAM, run_id=run_id, keys=_KEYS, also=also)
 
@@ -127,16 +119,7 @@ def _crash_loop(draw: Draw, run_id: str) -> Scenario:
     """One instance dies soon after each start."""
     _prepare(draw)
     victim = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
-
-    def fault(fleet: LabFleet) -> None:
-        def again(over: threading.Event) -> None:
-            while not over.is_set():
-                fleet.kill([victim])
-                fleet.relaunch(victim)
-                over.wait(3.0)
-
-        fleet.keep_doing(again)
-
+    fault = partial(pods.keep_crashing, victim, 3.0)
     return draw.scenario(
         _behaviour(draw, 0.6, 0.7), fault, Verdict.REBALANCE_STORM, run_id=run_id, keys=_KEYS, also=(Verdict.CANNOT_TELL,)
     )  # fmt: skip
@@ -159,7 +142,7 @@ def _quiet(draw: Draw, run_id: str) -> Scenario:
 
 
 KINDS: dict[str, tuple[Make, str]] = {
-    name: (partial(_told, make), what)
+    name: (partial(pods.of_one_name, make), what)
     for name, (make, what) in {
         "healthy": (_healthy, "normal traffic, no fault"),
         "quiet": (_quiet, "a record now and then: healthy"),
