@@ -178,7 +178,7 @@ def prepare() -> None:
     printed, too.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever has started us
+        if getattr(sys, name) is None:  # closed by the process that started us
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
     threading.excepthook = lambda told: say_crash(told.exc_value) if told.exc_value is not None else None
     for stream in (sys.stdout, sys.stderr):

@@ -93,8 +93,8 @@ class FleetStore:
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         begun: replays of the reader's machine, as in a capture.
-        reading: a digest of the settings by which its samples are read now (`Cluster.reading`). What landed by others may have other
-            series, names or units, so it is not judged together; None accepts each slot as it is.
+        reading: a digest of the settings by which its samples are read now (`capture_in_memory.reading_of`). What landed by others may
+            have other series, names or units, so it is not judged together; None accepts each slot as it is.
     """
 
     place: StoreFiles

@@ -129,7 +129,10 @@ class ObjectFiles:
         for path, _ in self.parts(slot)[:1]:
             try:
                 return told_reading(path.footer())
-            except (FileNotFoundError, pa.ArrowException):  # replaced meanwhile, or told by whoever reads the file
+            except (
+                FileNotFoundError,
+                pa.ArrowException,
+            ):  # replaced meanwhile, or damaged, which is told when it is read
                 return None
         return None
 

@@ -82,7 +82,7 @@ class FolderFiles:
         return steadily(folder, lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder)), absent=0)
 
     def read_as(self, slot: str) -> str | None:
-        """By the footer of the first file; one that is damaged is told by whoever reads the file."""
+        """By the footer of the first file; one that is damaged is told when it is read."""
         folder = self._folder(slot)
         return steadily(folder, lambda: _read_as(_parts(folder)), absent=None)
 

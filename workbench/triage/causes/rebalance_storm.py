@@ -26,7 +26,7 @@ def _rounds_are_long(row: Row) -> bool:
 
 
 def _records_end_owners(row: Row) -> bool:
-    """Some frameworks close the client of whoever fails, and make a new one, of another name."""
+    """Some frameworks close a client whose handler fails, and make a new one, of another name."""
     return row.fells_its_owners or all_of(row.stall_cause == "handlers_fail", _MOST_FAIL.holds(row)) is True
 
 
