@@ -136,6 +136,13 @@ def test_ports_of_one_call_are_different() -> None:
     assert len(set(free_ports(20))) == 20
 
 
+def test_no_client_is_given_a_chosen_port() -> None:
+    """Between its choice and its use, whatever connects somewhere takes a port of the system's own range."""
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    lowest = int(given.read_text().split()[0]) if given.exists() else 49_152
+    assert max(free_ports(200)) < max(lowest, 32_768)  # some machines give any
+
+
 def test_the_time_to_drain_is_told_once_it_drains() -> None:
     """Not while it still grows, nor in the first moment after the top; then within a few percent on a steady slope."""
     rising = [(float(second), 100 * second) for second in range(10)]

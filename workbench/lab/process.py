@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,6 +30,9 @@ from workbench.errors import SetupError
 from workbench.files import atomic_folder, write_text
 
 STOP_SECONDS = 10.0
+# Systems give a client that connects a port above these for its own end (Linux from 32,768, others from 49,152): one of those may be
+# taken between its choice and its use.
+_NO_CLIENTS_PORTS = range(20_000, 32_768)
 
 
 @dataclass(slots=True)
@@ -271,19 +275,26 @@ def ending_on_signals() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A loopback port that is free at this moment; the caller retries if somebody else takes it first."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that is free at this moment."""
+    return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """Several of them, no two the same."""
+    """Several of them, no two the same; none that a client that connects meanwhile is given for its own end.
+
+    Raises:
+        SetupError: if there are not so many.
+    """
     with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        found: list[int] = []
+        for port in random.sample(_NO_CLIENTS_PORTS, len(_NO_CLIENTS_PORTS)):
+            probe = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise SetupError(f"There are only {len(found)} free ports of {_NO_CLIENTS_PORTS[0]} to {_NO_CLIENTS_PORTS[-1]}.")
 
 
 def wait_until(ready: Callable[[], bool], *, child: Child, seconds: float, what: str) -> None:
