@@ -53,6 +53,8 @@ PAGES: dict[str, str] = {
     "micronaut": _recorded("micronaut_5_9"),
     "watermill": _recorded("watermill_1_5"),
     "camel": _recorded("camel_4_18"),
+    "otelcol_kafka": _recorded("otelcol_kafka_0_165"),
+    "spring_cloud_stream": _recorded("spring_cloud_stream_4_3"),
     # AutoMQ/automq at f1ce98e, 2026-08-21: core/src/main/resources/jmx/rules/broker.yaml; S3StreamMetricsConstant. Values are ours.
     "automq": """
 kafka_partition_count{instance="1"} 40
@@ -582,6 +584,16 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("processed", {"processor": "work", "stat": "ok"}, 370.0),
         ("processed", {"processor": "work", "stat": "failed"}, 18.0),
         ("processed", {"processor": "orders", "stat": "ok"}, 388.0),
+    ],
+    "otelcol_kafka": [
+        ("processed", {"processor": "kafka", "stat": "ok"}, 1658.0),
+        ("processed", {"processor": "127.0.0.1", "stat": "ok"}, 1658.0),
+        ("processed", {"processor": "127.0.0.1", "stat": "failed"}, 34.0),
+        ("queue_length", {"processor": "otlp_http", "queue": "logs"}, 100.0),
+    ],
+    "spring_cloud_stream": [
+        ("processed", {"processor": "orders-in-0", "stat": "ok"}, 1526.0),
+        ("processed", {"processor": "orders-in-0", "stat": "failed"}, 33.0),
     ],
     "watermill": [
         ("processed", {"processor": "orders", "stat": "ok"}, 5499.0),

@@ -131,6 +131,8 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "faust",
         "watermill",
         "camel",
+        "otelcol_kafka",
+        "spring_cloud_stream",
         "jmx_kafka_broker",
         "jmx_broker_strimzi",
         "jmx_broker_confluent",

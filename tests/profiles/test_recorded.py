@@ -322,3 +322,14 @@ def test_micronauts_gauges_of_partitions_are_not_read() -> None:
     rows = with_groups(found, profile, {"consumer-svc-226-21-1": "pay"}).to_samples().to_pylist()
     assert {row["signal"] for row in rows} == set(profile.signals)
     assert {row["partition"] for row in rows} == {None}
+
+
+def test_what_a_binding_tries_again_shows_in_its_channel_alone() -> None:
+    """Spring Kafka's timer has one call for all attempts: of a record that fails again and again it has none yet."""
+    page, found = text("spring_cloud_stream_4_3"), {}
+    for name in ("spring_listener", "spring_cloud_stream"):
+        [series] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [load_profile(name)], cluster="c")
+        counts = [it for it in series.to_samples().to_pylist() if it["signal"] == "processed"]
+        found[name] = {(it["processor"], it["stat"]): it["value"] for it in counts}
+    assert list(found["spring_listener"].values()) == [1526.0]
+    assert found["spring_cloud_stream"] == {("orders-in-0", "ok"): 1526.0, ("orders-in-0", "failed"): 33.0}
