@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
+from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,3 +90,25 @@ def test_any_text_is_a_schedule_or_a_value_error(text: str) -> None:
     assert schedule.longest_gap > timedelta(0)
     if schedule.every is None:
         assert next(schedule.due_before(SUNDAY)) <= SUNDAY
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        ("America/New_York", "2026-11-01"),
+        ("America/New_York", "2026-03-08"),
+        ("Europe/Berlin", "2026-10-25"),
+        ("Pacific/Apia", "2021-04-03"),
+        ("Africa/Casablanca", "2026-02-15"),
+        ("Asia/Kolkata", "2026-11-01"),
+    ],
+)
+@pytest.mark.parametrize("cron", ["0 * * * *", "*/15 * * * *", "30 1 * * *", "30 2 * * *", "15 1,2,3 * * *"])
+def test_a_night_in_which_the_clock_changes_hides_no_run(zone: str, day: str, cron: str) -> None:
+    """At every minute the last and the next run are those of a walk that began days before, when no hour was there twice."""
+    schedule, noon = schedule_of(f"CRON_TZ={zone} {cron}"), datetime.fromisoformat(f"{day}T12:00Z")
+    walk = CronSim(cron, (noon - timedelta(days=3)).astimezone(ZoneInfo(zone)))
+    runs = [due.astimezone(UTC) for due in takewhile(lambda due: due < noon + timedelta(days=3), walk)]
+    for at in (noon + timedelta(minutes=5 * number) for number in range(-288, 288)):
+        assert next(schedule.due_before(at)) == max(due for due in runs if due <= at)
+        assert schedule.due_after(at) == min(due for due in runs if due > at)

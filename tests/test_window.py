@@ -76,6 +76,26 @@ def test_a_screen_lends_its_zone_to_a_text_without_one(text: str, expected: date
     assert parse_instant(text, now=NOW, zone=ZoneInfo("Asia/Shanghai")) == expected
 
 
+@pytest.mark.parametrize(
+    ("now", "zone", "clock", "expected"),
+    [
+        # 01:30 was there twice that night, at 05:30 and at 06:30 UTC.
+        ("2026-11-01T06:45Z", "America/New_York", "01:30", "2026-11-01T06:30Z"),
+        ("2026-11-01T06:15Z", "America/New_York", "01:30", "2026-11-01T05:30Z"),
+        # 02:30 was not there that night.
+        ("2026-03-08T12:00Z", "America/New_York", "02:30", "2026-03-07T07:30Z"),
+        # Nor was the 30th of December.
+        ("2011-12-30T10:30Z", "Pacific/Apia", "01:00", "2011-12-29T11:00Z"),
+    ],
+)
+def test_a_time_of_the_day_is_the_last_one_also_where_the_clock_changes(
+    now: str, zone: str, clock: str, expected: str
+) -> None:
+    """An hour that is there twice has two, and one that is not there none."""
+    found = parse_instant(clock, now=datetime.fromisoformat(now), zone=ZoneInfo(zone))
+    assert found == datetime.fromisoformat(expected)
+
+
 @pytest.mark.parametrize("text", ["3:00", "0300", "03", "25:00", "03:00:00.5", "yesterday", ""])
 def test_a_zone_makes_no_time_of_other_texts(text: str) -> None:
     """What could be a number of something else is no time of the day."""

@@ -28,6 +28,9 @@ _NAMES = {
     "@annually": "0 0 1 1 *",
 }
 _FIELDS, _MOST_CHARACTERS = 5, 200
+# A walk over runs begins at what a clock shows, and an hour that it shows twice is two instants. So a walk begins further away than
+# clocks are put back (two hours, rarely), and what is on the other side of the instant that was asked for is left out.
+_PUT_BACK = timedelta(hours=3)
 _LONGEST = timedelta(days=366)  # more is a mistake in the unit
 _LEARNED = datetime(2025, 1, 1, tzinfo=UTC)
 _RUNS_LEARNED = 12_000  # a week with a run every minute has 10,080; they take 30 ms
@@ -49,13 +52,16 @@ class Schedule:
 
     def due_before(self, at: datetime) -> Iterator[datetime]:
         """Instants of a cron expression at which a run was due, newest first, in UTC; `at` is the last one that may count."""
-        upper = at.astimezone(ZoneInfo(self.zone)) + timedelta(seconds=1)
-        for due in CronSim(self.cron, upper, reverse=True):
-            yield due.astimezone(UTC)
+        later = (at + _PUT_BACK).astimezone(ZoneInfo(self.zone))
+        for due in CronSim(self.cron, later, reverse=True):
+            if due.astimezone(UTC) <= at:
+                yield due.astimezone(UTC)
 
     def due_after(self, at: datetime) -> datetime:
         """The next instant of a cron expression, in UTC."""
-        return next(CronSim(self.cron, at.astimezone(ZoneInfo(self.zone)))).astimezone(UTC)
+        earlier = (at - _PUT_BACK).astimezone(ZoneInfo(self.zone))
+        runs = (due.astimezone(UTC) for due in CronSim(self.cron, earlier))
+        return next(due for due in runs if due > at)
 
     @property
     def longest_gap(self) -> timedelta:

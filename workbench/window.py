@@ -16,6 +16,9 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w
 _UNIT = r"ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?"
 _PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNIT})")
 _DURATION = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNIT}))+")
+_DAYS_WITHOUT = (
+    4  # today, before that time; a night that leaves it out; and a day that a zone has left out (Apia, 2011)
+)
 _CLOCK = re.compile(r"\d{2}:\d{2}(?::\d{2})?")
 _MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
 _INSTANT_HINT = (
@@ -84,9 +87,13 @@ def parse_instant(text: str, *, now: datetime | None = None, zone: tzinfo | None
 
 
 def _last_time(clock: str, now: datetime) -> datetime:
-    """When it was last that time of the day, on the calendar of `now`."""
-    today = datetime.combine(now, time.fromisoformat(clock), now.tzinfo)
-    return today if today <= now else today - timedelta(days=1)
+    """When a clock in the zone of `now` showed that time last. In a night in which it changes, it shows some twice or not at all."""
+    named, zone, until = time.fromisoformat(clock), now.tzinfo, now.astimezone(UTC)
+    days = (now.date() - timedelta(days=ago) for ago in range(_DAYS_WITHOUT))
+    named_then = (
+        datetime.combine(day, named, zone).replace(fold=fold).astimezone(UTC) for day in days for fold in (0, 1)
+    )
+    return max(it for it in named_then if it <= until and it.astimezone(zone).time() == named)
 
 
 def plausible(instant: datetime) -> datetime:
