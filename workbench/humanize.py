@@ -53,6 +53,17 @@ def message(text: str) -> str:
     return shown if len(shown) <= MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
 
 
+def is_text(value: str) -> bool:
+    """Whether it can be encoded as UTF-8: JSON and a shell's words can have a lone surrogate, Arrow and Kafka cannot."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shell_word(text: str) -> str:
     """Quote a text as one word of a shell command, on one line."""
     if _CONTROL.search(text):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.humanize import is_text
 
 _ENV = re.compile(r"\$\{(\w+)\}")
 _FILE = re.compile(r"\$\{file:([^{}]+)\}")
@@ -34,6 +35,8 @@ def from_environment(value: Any, path: Path) -> Any:
         found = os.environ.get(match[1])
         if found is None:
             raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not set in the environment.")
+        if not is_text(found):
+            raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not UTF-8 in the environment.")
         return found
 
     return _FILE.sub(lambda match: _text_of(match[1], path), _ENV.sub(replace, value))

@@ -135,7 +135,7 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
 
 def _refuse_what_no_file_should_hold(given: Answers) -> None:
     """Passwords within addresses, and texts that are none."""
-    from workbench.profiles.label_values import is_text
+    from workbench.humanize import is_text
 
     for text in (given.name, given.prometheus, given.bootstrap, *given.metrics, *chain(*given.properties.items())):
         if text is not None and not is_text(text):

@@ -163,7 +163,8 @@ class KafkaConnection:
         """
         if self._admin is None:
             from confluent_kafka import KafkaException
-            from confluent_kafka.admin import AdminClient
+
+            from workbench.kafka.admin_client import TextAdminClient
 
             timeout_ms = round(1000 * min(10.0, max(1.0, self.deadline_seconds)))
             try:
@@ -174,7 +175,7 @@ class KafkaConnection:
                     "error_cb": self._errors,
                     "bootstrap.servers": self.servers,
                 }
-                self._admin = AdminClient(settings)
+                self._admin = TextAdminClient(settings)
             except (KafkaException, ValueError, TypeError) as error:
                 raise settings_error(error) from None
         return self._admin

@@ -26,10 +26,10 @@ from pydantic import (
 )
 
 from workbench.errors import ConfigError
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, is_text
 from workbench.limited_reads import first_problem, read_within
 from workbench.profiles import labels_in_metric_names
-from workbench.profiles.label_values import bound_of, is_text, state_of
+from workbench.profiles.label_values import bound_of, state_of
 from workbench.profiles.left_out_series import WHOLE, LeftOut
 from workbench.profiles.mapping_rule import MappingRule, Quality, filled
 from workbench.settings import QueueName

@@ -8,17 +8,6 @@ import re
 from workbench.signals import GROUP_STATES
 
 
-def is_text(value: str) -> bool:
-    """Whether it can be encoded as UTF-8: JSON allows a lone surrogate, Arrow does not."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def bound_of(text: str | None) -> float | None:
     """Upper bound of a bucket; None: it is none."""
     try:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from workbench.humanize import is_text
 from workbench.runtime.guarantee_counters import Sentinels
 from workbench.runtime.thread_counters import AttemptBook, Tally
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
@@ -88,7 +89,7 @@ class RuntimeMetrics:
             return event_type
         if len(self._types) >= MAX_EVENT_TYPES:
             return OTHER
-        if not _is_text(event_type):
+        if not is_text(event_type):
             return OTHER  # it would break the metrics page
         self._types.add(event_type)
         return event_type
@@ -146,15 +147,6 @@ class RuntimeMetrics:
     def _family(self, signal: str, family: Callable[..., Any], *extra: str) -> Any:
         definition = SIGNALS[signal]
         return family(definition.metric, definition.help, labels=(*definition.labels, *extra))
-
-
-def _is_text(words: str) -> bool:
-    """Whether it can be encoded as UTF-8; a lone surrogate cannot."""
-    try:
-        words.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _gauge_families(readings: Iterable[GaugeReading]) -> Iterator[Metric]:

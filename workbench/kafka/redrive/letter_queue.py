@@ -33,11 +33,11 @@ class KafkaLetterQueue:
     )
 
     def __init__(self, gateway: KafkaGateway) -> None:
-        from confluent_kafka.admin import AdminClient
+        from workbench.kafka.admin_client import TextAdminClient
 
         self.gateway = gateway
         self._properties = {"log_level": 0, **gateway.properties, "bootstrap.servers": gateway.bootstrap}
-        self._admin = AdminClient(self._properties)
+        self._admin = TextAdminClient(self._properties)
         self._limits: dict[str, int] = {}
 
     def letters(self, topic: str) -> KafkaLetters:
