@@ -104,6 +104,7 @@ def test_a_hostile_name_stays_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keys_and_numbers_of_a_document_are_inert_too() -> None:
     """Whatever depth it has."""
     assert inert({"a\x1b": [("b\n", 1.5, None, True)]}) == {"a\\x1b": [["b ", 1.5, None, True]]}
+    assert inert([float("nan"), float("inf"), -float("inf")]) == [None, None, None]
 
 
 def test_calls_wait_without_threads_and_not_for_ever() -> None:

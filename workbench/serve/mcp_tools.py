@@ -7,6 +7,7 @@ sentence of ours, each on one line and of limited length; and the server says so
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,7 +58,7 @@ def inert(value: Any) -> Any:
         return {str(inert(str(key))): inert(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [inert(item) for item in value]
-    if isinstance(value, float) and value != value:  # NaN is not JSON
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has neither NaN nor infinities
         return None
     return value if isinstance(value, int | float | None) else inert(str(value))
 
