@@ -15,7 +15,7 @@ from tests.replay.fakes import now_ms, orders, plan_of, request
 from tests.replay.test_apply import Place
 from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.plans.journal import Journal
+from workbench.plans.journal import Journal, begun_replays
 from workbench.replay.follow import Follower
 from workbench.replay.known_start import known_starts
 from workbench.replay.receipt import receipt_path, rollback_of_plan, rollback_path
@@ -115,6 +115,27 @@ def test_an_answer_that_did_not_come_is_known_once_it_is_read_back(place: Place)
     assert known(place) == 4
 
 
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_journal_that_has_lost_its_last_line_is_whole_after_the_next_run(place: Place, lines: int) -> None:
+    """A run was killed after its write, or got no answer. The next one writes the same offsets again, so the journal tells triage of a
+    replay that waits, and `verify` where it began, also without the receipt."""
+    gateway = place.gateway
+    if lines == 2:
+        gateway.before_commit = lambda: setattr(gateway, "die_at", gateway.calls + 2)
+        with pytest.raises(SourceUnreachableError):
+            place.apply()
+        gateway.before_commit = gateway.die_at = None
+    else:
+        place.apply()
+        whole = place.journal.path.read_text().splitlines(keepends=True)
+        place.journal.path.write_text("".join(whole[:-1]))
+    assert gateway.groups["new"] == place.plan.targets
+    place.apply()
+    receipt_path(place.path).unlink()
+    assert known(place) == 4
+    assert begun_replays(place.journal.read()[0]) == {"new": place.plan.targets}
+
+
 @pytest.mark.parametrize("cut", ["in the write", "before the offsets are read back", "before the last line"])
 def test_a_later_apply_that_was_cut_off_leaves_nothing_known(place: Place, tmp_path: Path, cut: str) -> None:
     """A second plan for the group was killed after its write: the group may be at its offsets, which are behind the start."""
@@ -137,6 +158,30 @@ def test_a_later_apply_that_was_cut_off_leaves_nothing_known(place: Place, tmp_p
     assert known(place) == 0
     at_the_end(place)
     assert verified(place).verdict is VerifyVerdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_retire_that_was_killed_goes_on(place: Place, deleted: bool) -> None:
+    """Between its two lines: it knew where the group began, and nothing tells so any more. One that has moved since is asked anew."""
+    place.apply()
+    gateway = place.gateway
+    at_the_end(place)
+    gateway.groups["old"] = dict(gateway.groups["new"])
+
+    def retired() -> None:
+        start = known_starts(place.plan, place.path, place.journal)
+        retire(place.plan, place.path, gateway, place.journal, stays=False, now_ms=now_ms() + 60_000, begun=start)
+
+    commits = dict(gateway.groups["new"])
+    retired()
+    place.journal.path.write_text("".join(place.journal.path.read_text().splitlines(keepends=True)[:-1]))
+    if not deleted:
+        gateway.groups["new"] = {key: at + 1 for key, at in commits.items()}
+        with pytest.raises(GuardError, match="cannot be told"):
+            retired()
+        gateway.groups["new"] = commits
+    retired()
+    assert "new" not in gateway.groups
 
 
 @pytest.mark.parametrize("action", ["carry", "discard"])

@@ -1,6 +1,7 @@
 """Apply a plan: safety checks, rollback file, commit, per-partition errors, and read-back.
 
-After a kill at any point it can be repeated: the rollback file of the first run is kept, and only missing offsets are committed.
+After a kill at any point it can be repeated: the rollback file of the first run is kept, and only missing offsets are committed. If the
+journal does not tell how the last change ended, all of them are: what the group was set to is read there, by `verify` and by triage.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def apply_plan(
             return work.refused(refusals, commits)
         # Metadata may say which records behind the offset are done: these would be left out.
         targets = {key: KeptCommit(target) for key, target in plan.targets.items()}
-        pending = {key: it for key, it in targets.items() if kept.get(key) != it}
+        interrupted = _is_interrupted(plan, journal)
+        pending = {key: it for key, it in targets.items() if interrupted or kept.get(key) != it}
         if options.dry_run:
             return work.receipt(ReplayOutcome.DRY_RUN, pending, commits, commits, {}, rollback=None)
         if earlier is None:
@@ -143,6 +145,13 @@ def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
         ) from None
     if trouble is not None:
         raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
+
+
+def _is_interrupted(plan: Plan, journal: Journal) -> bool:
+    """Whether the last that the journal tells of the group is that a change began, or that nobody knows what has come of it."""
+    own = (it for it in reversed(journal.read()[0]) if (it.group, it.cluster_id) == (plan.new_group, plan.cluster_id))
+    last = next(own, None)
+    return last is not None and (last.phase == "begin" or last.outcome == "unknown")
 
 
 def _topic_ids(plan: Plan, now: Now, gateway: Gateway) -> dict[str, str]:
