@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,24 @@ def planned(pulsar: InMemoryPulsar, since_ms: int, until_ms: int | None = None) 
         until=None if until_ms is None else datetime.fromtimestamp(until_ms / 1000, UTC),
         written="then",
     )
+
+
+@pytest.mark.parametrize("microseconds", [1, 400, 600, 999])
+def test_a_time_within_a_millisecond_takes_what_was_published_before_it(microseconds: int) -> None:
+    """Publish times are in milliseconds: what was published at the beginning of this one lies before that time."""
+    part = Part({3: [BEGIN, BEGIN + 1]})
+    part.cursors = {OLD: part.last}
+    at = datetime.fromtimestamp(BEGIN / 1000, UTC) + timedelta(microseconds=microseconds)
+    windows = {
+        "cluster": "events",
+        "topic": TOPIC,
+        "from_subscription": OLD,
+        "new_subscription": NEW,
+        "written": "then",
+    }
+    until = make_pulsar_plan(InMemoryPulsar([part]), since=None, until=at, missing=None, **windows)  # type: ignore[arg-type]
+    since = make_pulsar_plan(InMemoryPulsar([part]), since=at, **windows)  # type: ignore[arg-type]
+    assert [(it.start, it.stop) for it in (*until.windows, *since.windows)] == [("3:0", "3:1"), ("3:1", "3:2")]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from workbench.pulsar.policies import NOT_TOLD, BacklogQuota, backlog_quotas, re
 from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.topic_names import TopicName, part_name
 from workbench.queues.position import Position, unpacked
+from workbench.window import instant_ms
 
 _REPLICATOR = "pulsar.repl."  # of the cursors by which brokers send a topic to other clusters (replicatorPrefix)
 SCHEMA = "workbench.pulsar-replay/1"
@@ -230,7 +231,7 @@ def make_pulsar_plan(
         raise UsageError(f"{new!r} is no name for a subscription: in a URL it means something else.")
     if old == new:
         raise UsageError("A replay needs a new subscription: the old one is never changed.", hint="Give another name.")
-    since_ms, until_ms = 0 if since is None else _ms(since), None if until is None else _ms(until)
+    since_ms, until_ms = 0 if since is None else instant_ms(since), None if until is None else instant_ms(until)
     if until_ms is not None and until_ms <= since_ms:
         raise UsageError("The window ends before it begins.", hint="Give --until after --since.")
     if until is not None and until > datetime.now(UTC):
@@ -364,10 +365,6 @@ def each(items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
             return [it.result() for it in asked]
         finally:
             pool.shutdown(cancel_futures=True)  # after an error, thousands would still be asked
-
-
-def _ms(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
 
 
 def _instant(ms: int) -> str:
