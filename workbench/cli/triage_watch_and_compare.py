@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from workbench.errors import ExitCode, WorkbenchError
@@ -72,7 +73,7 @@ def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: floa
             if as_json:
                 write_json(change.to_json(), indent=None)
             else:
-                tell(f"{time.strftime('%H:%M:%S')}  {change.words}")
+                tell(f"{datetime.now(UTC):%H:%M:%S}Z  {change.words}")
                 _print_checks(change)
         if changes and all(change.settled for change in changes):
             say("The check passed." if len(changes) == 1 else "The checks passed.")
