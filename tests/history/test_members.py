@@ -13,6 +13,7 @@ from workbench.history.member_stories import (
     disproved,
     members_of,
     moved_by_hand,
+    shared_handlers_stand,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, Track
 from workbench.history.partition_series import PartitionHistory as PartitionStory
@@ -35,6 +36,16 @@ def test_a_process_beside_its_clients_is_no_member() -> None:
     found = members_of(table, WINDOW, {("test", "both"), ("test", "alone")})
     assert {(group, name) for (_, group, _), members in found.items() for name in members} == {("alone", "pod-1")}
     assert found["test", "alone", "orders"]["pod-1"].worked == 0.0
+
+
+def test_handlers_that_no_single_client_has_tell_for_how_long_one_of_them_stands() -> None:
+    """One works to the end, another has stopped half a minute before it; those that are a member's own do not count."""
+    both = counted("both").add("rebalances", 2.0, group="both", member="client-1")
+    stopped = (np.minimum(TIMES, -30.0) - TIMES[0]).tolist()
+    both.add("process_time", stopped, stat="count", group="both", topic="orders", member="pod-1", processor="other")
+    own = counted("own").add("rebalances", 2.0, group="own", member="pod-1")
+    table = concat([both.samples(), own.samples()]).sort_by(ORDER)
+    assert shared_handlers_stand(table, WINDOW, {("test", "both"), ("test", "own")}) == {("test", "both"): 30.0}
 
 
 def commits(moves: list[float]) -> dict[tuple[str, str, str], dict[int, dict[str, Track]]]:

@@ -99,11 +99,15 @@ def test_what_another_member_came_back_from_is_no_hang(spark: Any, other: float,
     assert row.hung_members == hung
 
 
+@pytest.mark.parametrize("process", [None, "pod"])
 @pytest.mark.parametrize(("works_until", "hung"), [(0.0, ()), (-50.0, ("m-1",))])
 def test_who_finishes_one_record_after_the_other_does_not_hang(
-    spark: Any, works_until: float, hung: tuple[str, ...]
+    spark: Any, works_until: float, hung: tuple[str, ...], process: str | None
 ) -> None:
-    """What one poll has brought takes slow handlers longer than a poll may: nobody polls meanwhile, and records are read."""
+    """What one poll has brought takes slow handlers longer than a poll may: nobody polls meanwhile, and records are read.
+
+    Two clients of one process have their handlers counted by the process (Spring Cloud Stream's bindings, seen on the lab).
+    """
     story = Story(group="g", topic="t", partitions=2, members=2)
     for number in range(2):
         story.partition(
@@ -115,7 +119,8 @@ def test_who_finishes_one_record_after_the_other_does_not_hang(
         works = works_until > TIMES
         ended = np.where(works, done, done[works][-1])
         for stat, each in (("count", 1.0), ("sum", 0.01)):
-            story.add("process_time", (each * ended).tolist(), stat=stat, topic="t", processor="all", **place)
+            whose = place if process is None else {"group": "g", "member": f"{process}-{number}"}
+            story.add("process_time", (each * ended).tolist(), stat=stat, topic="t", processor="all", **whose)
     [row] = rows_of(spark, [story]).values()
     assert row.hung_members == hung
     assert (row.verdict is Verdict.CONSUMER_STOPPED) is bool(hung)

@@ -58,6 +58,7 @@ GROUP_FEATURES = {
     "emptied": of("max", "last", STORY, stat="group_emptied"),
     "comes_again": of("max", "last", STORY, stat="group_comes_again"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
+    "shared_stand_seconds": of("max", "last", STORY, stat="group_shared_stand"),
 }
 
 # As `features.subscription_measurements.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.

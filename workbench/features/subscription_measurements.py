@@ -194,6 +194,7 @@ class MeasuredSubscription:
         restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
         comes_again: 1 if it was late several times in the window, and may be so again.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
+        shared_stand_seconds: for how long one of its handlers has finished nothing, at most, of those that no single client has.
         without_baseline: 1 if no good time was seen to compare with.
         work_since_onset: 1 if what its members do (`features.summary_schema.WORK`) is measured since the onset; 0: in the window.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
@@ -248,6 +249,7 @@ class MeasuredSubscription:
     without_baseline: float | None
     work_since_onset: float | None
     repeated_seconds: float | None
+    shared_stand_seconds: float | None
     count_disproved: float | None
     emptied: float | None
     comes_again: float | None

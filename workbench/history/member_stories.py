@@ -65,12 +65,7 @@ def members_of(
     read = [it for it in others if it[0]["member"] is not None]
     if not (counters or read):
         return found
-    measured = samples.filter(
-        pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"]))
-    )
-    named: dict[str, set[str]] = defaultdict(set)
-    for it in measured.group_by(["group", "member"]).aggregate([]).to_pylist():
-        named[it["group"]].add(it["member"])
+    named = _named(samples)
     for label, line in (*counters, *read):
         at, member = line.at, label["member"]
         if named[label["group"]] and member not in named[label["group"]]:
@@ -92,6 +87,35 @@ def members_of(
     for (cluster, group, _), those in found.items():
         for member, story in those.items():
             story.held = held.get((cluster, group, member))
+    return found
+
+
+def _named(samples: pa.Table) -> Mapping[str, set[str]]:
+    """Members of each group by what else than their handlers is measured of them."""
+    measured = samples.filter(
+        pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"]))
+    )
+    named: dict[str, set[str]] = defaultdict(set)
+    for it in measured.group_by(["group", "member"]).aggregate([]).to_pylist():
+        named[it["group"]].add(it["member"])
+    return named
+
+
+def shared_handlers_stand(
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], float]:
+    """For how long one of a group's handlers has finished nothing, at most, of those that are counted for no single client.
+
+    A process with several clients counts its handlers together: whoever of them has not polled may be at work all the same.
+    """
+    found: dict[tuple[str, str], float] = {}
+    named = _named(samples)
+    for label, line in counters_of(samples, window, groups):
+        if named[label["group"]] and label["member"] is not None and label["member"] not in named[label["group"]]:
+            changed = line.at[1:][np.diff(line.value) != 0]
+            stands = float(line.at[-1] - (changed[-1] if len(changed) else line.at[0]))
+            whose = label["cluster"], label["group"]
+            found[whose] = max(found.get(whose, 0.0), stands)
     return found
 
 

@@ -22,6 +22,7 @@ from workbench.history.member_stories import (
     emptied,
     members_of,
     moved_by_hand,
+    shared_handlers_stand,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
@@ -81,7 +82,7 @@ class Chronicle:
 
     `emptied` says how often the last member of its group has gone since then. `repeated` says for how long the source of a
     subscription's offsets has repeated them, in seconds: all of them stand, and its handlers go on. `disproved` are groups whose
-    commits moved on while an exporter counted no member.
+    commits moved on while an exporter counted no member. `shared_stand` says for how long handlers stand that no single client has.
     """
 
     stories: Mapping[Subscription, Mapping[int, PartitionHistory]]
@@ -90,6 +91,7 @@ class Chronicle:
     emptied: Mapping[Subscription, int] = field(default_factory=dict)
     repeated: Mapping[Subscription, float] = field(default_factory=dict)
     disproved: frozenset[Subscription] = frozenset()
+    shared_stand: Mapping[Subscription, float] = field(default_factory=dict)
 
 
 def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> Chronicle:
@@ -134,7 +136,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             back = returned_ago(measured[key], found.onset, max(bounds[key[1]].objective, 2 * between))
             for number, story in parts.items():
                 story.turn, story.best_pace, story.returned_ago = turn, paces.get(number), back
-    of_members = members_of(samples, window, {key[:2] for key in judged})
+    groups = {key[:2] for key in judged}
+    of_members, shared = members_of(samples, window, groups), shared_handlers_stand(samples, window, groups)
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}
     since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}
@@ -150,6 +153,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         emptied={key: emptied(counts[key[:2]], since[key]) for key in since if key[:2] in counts},
         repeated=repeated,
         disproved=wrong_counts,
+        shared_stand={key: shared[key[:2]] for key in judged if key[:2] in shared},
     )
 
 
@@ -338,6 +342,8 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
         yield Fact(key, None, "group_work_since_onset", float(judged.work_from_us > judged.start_us))
         if times := chronicle.emptied.get(key):
             yield Fact(key, None, "group_emptied", float(times))
+        if (stand := chronicle.shared_stand.get(key)) is not None:
+            yield Fact(key, None, "group_shared_stand", stand)
         for name, it in chronicle.members.get(key, {}).items():
             yield Fact(key, None, "member_worked", it.worked, name, it.last)
             if it.against_peers is not None:

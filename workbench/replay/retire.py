@@ -86,9 +86,8 @@ def retire(
         if stays:
             _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
-            if (
-                begun is not None
-            ):  # that run knew where the group began; a line that it ends leaves nothing known of the group
+            # Of the run before: it knew where the group began, and a line that it has ended leaves nothing known of the group.
+            if begun is not None:
                 begun = {*begun, *(key for key, at in earlier.items() if mine[key] == at)}
             _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven, begun=begun)
         file = retired_path(path)

@@ -206,8 +206,10 @@ class Members(Partitions):
             return False
         if it.poll_age_seconds is None:
             return it.stats_stand is True
-        # What one poll has brought may take its handlers long; they finish one record after the other meanwhile.
-        if below(it.worked_ago_seconds, limit) is True:
+        # What one poll has brought may take its handlers long; they finish one record after the other meanwhile. Handlers of a
+        # process with several clients are counted together: some are its own.
+        worked = it.worked_ago_seconds if it.worked_ago_seconds is not None else self.shared_stand_seconds
+        if below(worked, limit) is True:
             return False
         # Some handlers take minutes: what is usual is no hang, nor what members of the group have come back from lately; while the lag
         # grows, each batch is longer than the one before. Without a good time to compare with: not once in the whole window.
