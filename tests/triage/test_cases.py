@@ -15,10 +15,10 @@ from workbench.triage.tree_walk import CALM
 from workbench.triage.verdict_names import Answer, Verdict
 
 CASES = list(read())
-# Rules that decide no kept case: of batches, owners, restoring, queues, quotas, remote storage, returns, rollouts, two readers and
-# jobs, which tests with a story of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop,
-# test_scaled_out, test_events, test_slowed_by_failures, test_subtasks_of_jobs), and of what is hardly measured. A rule that is neither
-# here nor in a case is new.
+# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns, rollouts, two readers and jobs, which
+# tests with a story of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out,
+# test_events, test_slowed_by_failures, test_subtasks_of_jobs), and of what is hardly measured. A rule that is neither here nor in a
+# case is new.
 WITHOUT_A_CASE = frozenset(
     {
         "cold_read.cold",
@@ -34,7 +34,6 @@ WITHOUT_A_CASE = frozenset(
         "consuming.unsubscribed",
         "data_usable.bad",
         "data_usable.to_and_fro",
-        "delay_full.behind_it",
         "failing.no_baseline",
         "hot_partition.alone",
         "lagging.abandoned",

@@ -101,18 +101,6 @@ def test_what_is_not_known_is_said(rows: dict[str, SubscriptionFeatures]) -> Non
     assert rows["none wait"].queueless
 
 
-def test_full_queues_have_no_full_delay_queue_before_them(spark: Any) -> None:
-    """A consumer with queues need not have a delay queue: what it does not show keeps nothing from the question whose work is slow."""
-    slow = lagging(Story(group="slow")).processor("export", seconds=steps(0.01, 0.2, at=ONSET), fill=steps(0.05, 0.95))
-    empty = lagging(Story(group="empty")).processor("export")
-    rows = rows_of(spark, [slow, empty])
-    assert {name: row.answers["delay_full"] for name, row in rows.items()} == {
-        "slow": Answer.NO,
-        "empty": Answer.CANNOT_TELL,
-    }
-    assert rows["slow"].verdict is Verdict.SLOW_PROCESSOR
-
-
 def test_queues_outrank_the_client(spark: Any) -> None:
     """The runtime's own queues say more than messages that wait in its client."""
     [row] = rows_of(spark, [lagging(Story()).calm().fetch_queue(500.0)]).values()

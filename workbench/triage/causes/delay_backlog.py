@@ -31,13 +31,6 @@ QUESTION = Node(
             Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),
         no("none", "it has no delay queue, or one with room", lambda row: row.queueless or row.delay_full is False),
-        # Few consumers have one: who shows other queues need not show this one.
-        no(
-            "behind_it",
-            "it is not measured, but the queues behind it are full: one that holds records back would leave them empty",
-            lambda row: row.full_queues and row.delay_fill is None,
-            Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
-        ),
         leaves_open(
             "unknown",
             "the delay queue is not measured",
