@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.running import run
 from tests.lab.conftest import commit
+from tests.waiting import wait_for
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
 from workbench.settings import load_settings
@@ -21,6 +24,13 @@ def test_a_prometheus_alone_gives_settings_that_work_at_once(lab: Lab, prometheu
     """The profiles that fit are in the file; doctor and capture need nothing more, and no Kafka."""
     create_topic(lab.bootstrap, "of-init", 2)
     commit(AdminClient({"bootstrap.servers": lab.bootstrap}), "reads-of-init", "of-init", {0: 0, 1: 0})
+
+    def is_seen() -> bool:
+        """It is the first test that asks this Prometheus: nothing is in it before it has scraped an exporter that shows a group."""
+        with urlopen(f"{prometheus_url}/api/v1/query?query=kafka_consumergroup_lag", timeout=10) as answer:
+            return bool(json.load(answer)["data"]["result"])
+
+    wait_for(is_seen)
     made = run("init", "--name", "shop", "--prometheus", prometheus_url, "--yes", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "Try: workbench triage --cluster shop --all" in made.stderr
