@@ -53,9 +53,8 @@ class Schedule:
     def due_before(self, at: datetime) -> Iterator[datetime]:
         """Instants of a cron expression at which a run was due, newest first, in UTC; `at` is the last one that may count."""
         later = (at + _PUT_BACK).astimezone(ZoneInfo(self.zone))
-        for due in CronSim(self.cron, later, reverse=True):
-            if due.astimezone(UTC) <= at:
-                yield due.astimezone(UTC)
+        runs = (due.astimezone(UTC) for due in CronSim(self.cron, later, reverse=True))
+        yield from (due for due in runs if due <= at)
 
     def due_after(self, at: datetime) -> datetime:
         """The next instant of a cron expression, in UTC."""

@@ -16,9 +16,8 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w
 _UNIT = r"ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?"
 _PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNIT})")
 _DURATION = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNIT}))+")
-_DAYS_WITHOUT = (
-    4  # today, before that time; a night that leaves it out; and a day that a zone has left out (Apia, 2011)
-)
+# Today, before that time; a night that leaves it out; a day that a zone has left out (Apia, 2011); and the day before these.
+_DAYS_WITHOUT = 4
 _CLOCK = re.compile(r"\d{2}:\d{2}(?::\d{2})?")
 _MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
 _INSTANT_HINT = (

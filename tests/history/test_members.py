@@ -13,7 +13,6 @@ from workbench.history.member_stories import (
     disproved,
     members_of,
     moved_by_hand,
-    shared_handlers_stand,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, Track
 from workbench.history.partition_series import PartitionHistory as PartitionStory
@@ -33,7 +32,7 @@ def test_a_process_beside_its_clients_is_no_member() -> None:
     """Where the clients are measured by names of their own, theirs count; where the handlers alone are, the process is the member."""
     both = counted("both").add("rebalances", 2.0, group="both", member="client-1")
     table = concat([both.samples(), counted("alone").samples()]).sort_by(ORDER)
-    found = members_of(table, WINDOW, {("test", "both"), ("test", "alone")})
+    found = members_of(table, WINDOW, {("test", "both"), ("test", "alone")}).members
     assert {(group, name) for (_, group, _), members in found.items() for name in members} == {("alone", "pod-1")}
     assert found["test", "alone", "orders"]["pod-1"].worked == 0.0
 
@@ -45,7 +44,7 @@ def test_handlers_that_no_single_client_has_tell_for_how_long_one_of_them_stands
     both.add("process_time", stopped, stat="count", group="both", topic="orders", member="pod-1", processor="other")
     own = counted("own").add("rebalances", 2.0, group="own", member="pod-1")
     table = concat([both.samples(), own.samples()]).sort_by(ORDER)
-    assert shared_handlers_stand(table, WINDOW, {("test", "both"), ("test", "own")}) == {("test", "both"): 30.0}
+    assert members_of(table, WINDOW, {("test", "both"), ("test", "own")}).shared_stand == {("test", "both"): 30.0}
 
 
 def commits(moves: list[float]) -> dict[tuple[str, str, str], dict[int, dict[str, Track]]]:
@@ -168,7 +167,7 @@ def test_a_member_is_compared_with_its_peers_at_the_same_processors() -> None:
     """One that takes three times as long; another has slow work of its own, which nobody else does."""
     stories = [handling("slow", a=0.3, b=0.9), handling("usual", a=0.1, b=0.3), handling("other", a=0.1, b=0.3, c=5.0)]
     table = concat([it.samples() for it in stories]).sort_by(ORDER)
-    members = members_of(table, WINDOW, {("test", "g")})["test", "g", "orders"]
+    members = members_of(table, WINDOW, {("test", "g")}).members["test", "g", "orders"]
     compare(members, -60.0)
     found = {name: it.against_peers for name, it in members.items()}
     assert found == pytest.approx({"slow": 3.0, "usual": 0.5, "other": 0.5})
@@ -184,7 +183,7 @@ def test_a_member_that_tells_means_is_compared_as_one_that_tells_sums() -> None:
         stories.append(
             story.add("process_time", (rate * (TIMES - TIMES[0])).tolist(), stat="count", member=member, **labels)
         )
-    members = members_of(concat([it.samples() for it in stories]).sort_by(ORDER), WINDOW, {("test", "g")})[
+    members = members_of(concat([it.samples() for it in stories]).sort_by(ORDER), WINDOW, {("test", "g")}).members[
         "test", "g", "orders"
     ]
     compare(members, -60.0)
@@ -194,10 +193,10 @@ def test_a_member_that_tells_means_is_compared_as_one_that_tells_sums() -> None:
 
 def test_a_member_without_peers_is_not_compared() -> None:
     """Nor is one whose times are not measured."""
-    members = members_of(concat([handling("one", a=0.3).samples()]).sort_by(ORDER), WINDOW, {("test", "g")})
+    members = members_of(concat([handling("one", a=0.3).samples()]).sort_by(ORDER), WINDOW, {("test", "g")}).members
     compare(members["test", "g", "orders"], -60.0)
     assert members["test", "g", "orders"]["one"].against_peers is None
-    untimed = members_of(concat([counted("both").samples()]).sort_by(ORDER), WINDOW, {("test", "both")})
+    untimed = members_of(concat([counted("both").samples()]).sort_by(ORDER), WINDOW, {("test", "both")}).members
     compare(untimed["test", "both", "orders"], -60.0)
     assert untimed["test", "both", "orders"]["pod-1"].against_peers is None
 

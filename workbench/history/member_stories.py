@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,29 +50,49 @@ class MemberStory:
     held: float | None = None
 
 
-def members_of(
-    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
-) -> dict[tuple[str, str, str | None], dict[str, MemberStory]]:
-    """Members whose handlers are counted, or else what they read, by cluster, group and the topic of the counter (None: it names none).
+class CountedMembers(NamedTuple):
+    """Members by the counters of their handlers.
+
+    Attributes:
+        members: by cluster, group and the topic of the counter (None: it names none).
+        shared_stand: for how long, at most, a handler has finished nothing that is counted for no single client, by cluster and group.
+            A process with several clients counts its handlers together: a client that has not polled may be at work all the same.
+    """
+
+    members: dict[tuple[str, str, str | None], dict[str, MemberStory]]
+    shared_stand: dict[tuple[str, str], float]
+
+
+def members_of(samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]) -> CountedMembers:
+    """Members whose handlers are counted, or else what they read.
 
     If anything else is measured of a group's members, only those with the same name count: a process with several clients is no member.
     Arguments are those of `counters_of`.
     """
     found: dict[tuple[str, str, str | None], dict[str, MemberStory]] = {}
+    shared: dict[tuple[str, str], float] = {}
     counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]
     handled = {(label["cluster"], label["group"]) for label, _ in counters}
     others = counters_of(samples, window, {*groups} - handled, "value", signal="deserialized")
     read = [it for it in others if it[0]["member"] is not None]
     if not (counters or read):
-        return found
-    named = _named(samples)
+        return CountedMembers(found, shared)
+    measured = samples.filter(
+        pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"]))
+    )
+    named: dict[str, set[str]] = defaultdict(set)
+    for it in measured.group_by(["group", "member"]).aggregate([]).to_pylist():
+        named[it["group"]].add(it["member"])
     for label, line in (*counters, *read):
-        at, member = line.at, label["member"]
-        if named[label["group"]] and member not in named[label["group"]]:
-            continue
+        at, member, whose = line.at, label["member"], (label["cluster"], label["group"])
         # A counter that begins anew has grown, too.
         changed = at[1:][np.diff(line.value) != 0].tolist()
-        mine = found.setdefault((label["cluster"], label["group"], label["topic"]), {})
+        if named[label["group"]] and member not in named[label["group"]]:
+            if whose in handled:
+                stands = float(at[-1]) - (changed[-1] if changed else float(at[0]))
+                shared[whose] = max(shared.get(whose, 0.0), stands)
+            continue
+        mine = found.setdefault((*whose, label["topic"]), {})
         known = mine.setdefault(member, MemberStory(worked=None, first=float(at[0]), last=float(at[-1])))
         known.worked = max([*changed[-1:], *([] if known.worked is None else [known.worked])], default=None)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
@@ -87,36 +107,7 @@ def members_of(
     for (cluster, group, _), those in found.items():
         for member, story in those.items():
             story.held = held.get((cluster, group, member))
-    return found
-
-
-def _named(samples: pa.Table) -> Mapping[str, set[str]]:
-    """Members of each group by what else than their handlers is measured of them."""
-    measured = samples.filter(
-        pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"]))
-    )
-    named: dict[str, set[str]] = defaultdict(set)
-    for it in measured.group_by(["group", "member"]).aggregate([]).to_pylist():
-        named[it["group"]].add(it["member"])
-    return named
-
-
-def shared_handlers_stand(
-    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], float]:
-    """For how long one of a group's handlers has finished nothing, at most, of those that are counted for no single client.
-
-    A process with several clients counts its handlers together: whoever of them has not polled may be at work all the same.
-    """
-    found: dict[tuple[str, str], float] = {}
-    named = _named(samples)
-    for label, line in counters_of(samples, window, groups):
-        if named[label["group"]] and label["member"] is not None and label["member"] not in named[label["group"]]:
-            changed = line.at[1:][np.diff(line.value) != 0]
-            stands = float(line.at[-1] - (changed[-1] if len(changed) else line.at[0]))
-            whose = label["cluster"], label["group"]
-            found[whose] = max(found.get(whose, 0.0), stands)
-    return found
+    return CountedMembers(found, shared)
 
 
 def _held_since(samples: pa.Table, window: Window) -> dict[tuple[str, str, str], float]:

@@ -22,7 +22,6 @@ from workbench.history.member_stories import (
     emptied,
     members_of,
     moved_by_hand,
-    shared_handlers_stand,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
@@ -136,8 +135,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             back = returned_ago(measured[key], found.onset, max(bounds[key[1]].objective, 2 * between))
             for number, story in parts.items():
                 story.turn, story.best_pace, story.returned_ago = turn, paces.get(number), back
-    groups = {key[:2] for key in judged}
-    of_members, shared = members_of(samples, window, groups), shared_handlers_stand(samples, window, groups)
+    of_members, shared = members_of(samples, window, {key[:2] for key in judged})
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}
     since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}

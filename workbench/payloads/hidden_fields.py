@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from fnmatch import translate
@@ -55,6 +56,6 @@ class Hide:
             return [self.apply(item, path, depth + 1) for item in value]
         if isinstance(value, bytes | bytearray):
             return bytes(value).hex()
-        if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        if isinstance(value, float) and not math.isfinite(value):
             return str(value)
         return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -86,7 +86,7 @@ def retire(
         if stays:
             _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
-            # Of the run before: it knew where the group began, and a line that it has ended leaves nothing known of the group.
+            # An interrupted run has checked where the group began; the journal, with its line in it, tells nothing of that any more.
             if begun is not None:
                 begun = {*begun, *(key for key, at in earlier.items() if mine[key] == at)}
             _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven, begun=begun)

@@ -129,11 +129,8 @@ class ObjectFiles:
         for path, _ in self.parts(slot)[:1]:
             try:
                 return told_reading(path.footer())
-            except (
-                FileNotFoundError,
-                pa.ArrowException,
-            ):  # replaced meanwhile, or damaged, which is told when it is read
-                return None
+            except (FileNotFoundError, pa.ArrowException):
+                return None  # replaced meanwhile, or damaged, which is told when it is read
         return None
 
     @contextmanager
