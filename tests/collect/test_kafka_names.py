@@ -21,7 +21,7 @@ _COMMAND = "import sys; from workbench.cli import main; sys.argv[0] = 'workbench
     ],
 )  # fmt: skip
 def test_a_name_that_is_no_text_is_refused_by_name(words: list[bytes], tmp_path: Path) -> None:
-    """librdkafka's client ends the process on it; it is a mistake of whoever typed it."""
+    """librdkafka's client ends the process on it; it is a mistake of the user."""
     settings = tmp_path / "workbench.toml"
     settings.write_text('[clusters.prod]\nbootstrap = "127.0.0.1:1"\ntimeout_seconds = 1\n')
     environment = os.environ | {"WORKBENCH_CONFIG": str(settings), "XDG_STATE_HOME": str(tmp_path)}

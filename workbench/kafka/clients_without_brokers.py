@@ -1,7 +1,7 @@
 """Clients that have no brokers left, and will find none.
 
 A broker that shuts down may say that the cluster has no brokers. If the connection is lost while the client reads that,
-librdkafka forgets its brokers and cancels its return to the bootstrap servers: it asks nobody again (its issue 5301, seen with
+librdkafka forgets its brokers and cancels its return to the bootstrap servers: it asks no broker again (its issue 5301, seen with
 2.16). Only a new client helps.
 """
 

@@ -46,7 +46,7 @@ class ConsumerShape(Protocol):
         """host:port of further metrics pages of an instance."""
 
 
-SHAPES: dict[str, ConsumerShape] = {}  # by name; whoever has another kind adds it
+SHAPES: dict[str, ConsumerShape] = {}  # by name; another kind is added where it is written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

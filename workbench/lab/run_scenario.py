@@ -217,7 +217,7 @@ def _wait(lab: Lab, fleet: LabFleet, seconds: float, wanted: Callable[[], None])
 
 def _through_prometheus(lab: Lab, fleet: LabFleet, window: Window) -> Capture:
     group = fleet.spec.group
-    # Who has crashed, or was put out of its group, is listed nowhere: whoever calls clients after pods names their group by a pattern.
+    # A client that has crashed, or was put out of its group, is listed nowhere: a pattern names the group of clients named after pods.
     named = lab.cluster(profiles=fleet.spec.profiles).model_copy(update={"members": {f"{group}-*": group}})
     return collect(named, window, thresholds=LAB_THRESHOLDS, groups=[group])
 

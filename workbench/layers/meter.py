@@ -186,7 +186,7 @@ class Meter:
         """Rows of everything below a position.
 
         Args:
-            pieces: which positions of [start, stop) the task answers for; None: all. It leaves others to whoever has read them.
+            pieces: which positions of [start, stop) the task answers for; None: all. Other tasks have read the others.
             gone: positions of which the records were gone before they were read.
 
         Raises:

@@ -220,7 +220,7 @@ def as_text(name: str | None = None) -> str:
         page += ["Asked in this order:", *map(_leads, nodes), ""] if named and len(nodes) > 1 else []
         page += [line for node in nodes for line in _lines(node)]
         for it in dict.fromkeys(named if len(nodes) > 1 else [*map(str, nodes[0].verdicts), *named]):
-            title = f"Ways to {it} (a yes that leads elsewhere comes before it; a proof stands over what is open and says so):"
+            title = f"Ways to {it} (a yes that leads elsewhere comes before it; a proof overrides what is open, and says so):"
             page += _section(title, _before(it))
             page += _section(f"Contradicted by (of {it}):", _against(it))
         page += means
@@ -337,8 +337,8 @@ def as_markdown() -> str:
         " without each rule was [measured](decisions/2026-11-29-ablation.md).",
         "",
         "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exceptions: a *proof*"
-        " (evidence that only one cause makes) stands over earlier questions that say so, and a side question ends nothing. A yes"
-        " that is a verdict comes before what is asked later. The [words](#words) have their numbers at the end.",
+        " (evidence that only one cause makes) overrides earlier open questions, which it names, and a side question ends nothing."
+        " A yes that is a verdict comes before what is asked later. The [words](#words) have their numbers at the end.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"

@@ -177,7 +177,7 @@ class KafkaSink:
     def _shown(self) -> PlanProgress:
         """What is committed, once Kafka shows it.
 
-        Of a new group, it tells no position, and no error, until the transaction's markers are written (4.2, seen). Whoever asks again
+        Of a new group, it tells no position, and no error, until the transaction's markers are written (4.2, seen). A second look
         in that moment would take the plan for one that has not begun, or whose position has expired.
         """
         deadline = time.monotonic() + self._timeout

@@ -155,7 +155,7 @@ QUESTION = Node(
                 ">",
                 number=MISSED,
                 of="rebalances_apart",
-                why="whoever starts a process that crashes waits up to twice as long each time",
+                why="a supervisor waits up to twice as long before each restart of a process that crashes",
             ),
         ),
         no(
