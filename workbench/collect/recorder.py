@@ -16,6 +16,7 @@ from workbench.collect.capture import PARTS, Capture, complete_recording, new_in
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.current_partition_owner import samples_of_present_owners
 from workbench.collect.deploys_and_alerts import of_window
+from workbench.collect.page_history import PageHistory
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.scraped_timestamps import OwnTimes
@@ -70,7 +71,11 @@ class Recorder:
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
-        self._own_times, self._processes = OwnTimes(), ProcessNames()
+        self._own_times, self._processes, self._history = (
+            OwnTimes(),
+            ProcessNames(),
+            PageHistory(profiles=self._profiles),
+        )
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
@@ -132,10 +137,11 @@ class Recorder:
             self._profiles,
             cluster=self._cluster.name,
             timeout_seconds=self._cluster.timeout_seconds,
-            members={**self._members, **self._cluster.members},
+            members=self._groups_of_members,
             wholes=self._wholes,
             own_times=self._own_times,
             processes=self._processes,
+            history=self._history,
             topics=(topic for it in tables for topic in it.names["topic"].to_pylist() if topic is not None),
         )
         missing += unreachable
@@ -149,6 +155,10 @@ class Recorder:
         for text in missing:
             self.missing[text] = self.missing.get(text, 0) + 1
         return missing
+
+    @property
+    def _groups_of_members(self) -> dict[str, str]:
+        return {**self._members, **self._cluster.members}
 
     def _begin(self, missing: list[str]) -> None:
         """Make the folder after the first round has shown that there are samples: one that cannot be written ends it at once."""
@@ -184,8 +194,15 @@ class Recorder:
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
         events = of_window(self._cluster.name, self._started, datetime.now(UTC))
-        samples, former = samples_of_present_owners(recorded.samples, self._profiles)
-        info = self._info("complete", sources=former)
+        own, former = samples_of_present_owners(recorded.samples, self._profiles)
+        samples, copies = self._history.with_threads(
+            own,
+            recorded.window,
+            cluster=self._cluster.name,
+            members=self._groups_of_members,
+            aliases=self._processes.aliases,
+        )
+        info = self._info("complete", sources=(*former, *copies))
         whole = Capture(info=info, samples=samples, groups=recorded.groups, events=events)
         complete_recording(self._folder, whole)
         return read_capture(self._folder, room_gib=math.inf)

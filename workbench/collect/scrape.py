@@ -17,6 +17,7 @@ from prometheus_client.parser import text_fd_to_metric_families
 from prometheus_client.samples import Sample
 
 from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS
+from workbench.collect.page_history import PageHistory
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.restore_underscored_names import Spelling, in_full_first
 from workbench.collect.scraped_timestamps import OwnTimes
@@ -83,11 +84,12 @@ def page_series(
     left_out: LeftOut | None = None,
     own_times: OwnTimes | None = None,
     processes: ProcessNames | None = None,
+    history: PageHistory | None = None,
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
     A series that has a time of its own counts at that time, and once (`own_times` remembers it). Members of one name are told apart
-    (`processes` remembers who had it first).
+    (`processes` remembers who had it first). What its threads measure is kept in `history`, too.
 
     Of several names of one metric (`also`), the first one that a member has counts.
 
@@ -110,6 +112,11 @@ def page_series(
             for sample in family.samples:
                 labels = {**instance, **sample.labels}
                 at = None
+                if history is not None and history.wants(sample.name):
+                    at = times.of(sample, host, page.taken_at, is_open_metrics=is_open)
+                    if at is None:
+                        continue
+                    history.keep(sample.name, labels, at, sample.value)
                 for profile, batches in views:
                     meaning = profile.meaning(sample.name, labels, left_out=left_out)
                     if meaning is None:
@@ -203,6 +210,7 @@ def scrape(
     topics: Iterable[str] = (),
     own_times: OwnTimes | None = None,
     processes: ProcessNames | None = None,
+    history: PageHistory | None = None,
 ) -> tuple[SeriesTable, list[str]]:
     """Scrape all pages once: series, and what is missing.
 
@@ -210,7 +218,7 @@ def scrape(
         members: as for `source_join.with_groups`.
         wholes: of the profiles, if they are scraped again and again.
         topics: that are known to be there.
-        own_times, processes: of the pages, if they are scraped again and again.
+        own_times, processes, history: of the pages, if they are scraped again and again.
     """
     processes = processes if processes is not None else ProcessNames()
     own_times = own_times if own_times is not None else OwnTimes()
@@ -226,7 +234,13 @@ def scrape(
         try:
             found.append(
                 page_series(
-                    page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
+                    page,
+                    profiles,
+                    cluster=cluster,
+                    left_out=left_out,
+                    own_times=own_times,
+                    processes=processes,
+                    history=history,
                 )
             )
         except SourceUnreachableError as error:  # one invalid page must not affect the others
