@@ -18,9 +18,10 @@ from workbench.serve_settings import Target
 
 _SECONDS = 10.0
 _PATHS = {"grafana": "/api/annotations", "alertmanager": "/api/v2/alerts"}  # their settings name the server
-# A token that is rotated, a route or a proxy that is being set up: the message is tried again for some hours.
+# What is refused for what it is, is refused again. Anything else passes, and is tried again for some hours: a token that is rotated, a route
+# or a proxy that is being set up, a redirect to somebody's sign-in.
+_OF_THE_MESSAGE = range(400, 500)
 _PASSING = (401, 403, 404, 407, 408, 425, 429)
-_SERVER_FAILS = 500
 _MAIL_FOR_GOOD = 500
 _MAIL_LOGIN = (530, 534, 535, 538)
 
@@ -77,7 +78,7 @@ def _post(url: str, body: Any, headers: dict[str, str]) -> None:
     except requests.RequestException as error:
         raise NotTakenError(cause(error), passing=True) from None
     if not 200 <= status < 300:
-        raise NotTakenError(f"it answers {status}", passing=status in _PASSING or status >= _SERVER_FAILS)
+        raise NotTakenError(f"it answers {status}", passing=status not in _OF_THE_MESSAGE or status in _PASSING)
 
 
 def _mail(parcel: Parcel, target: Target, url: str | None) -> None:
