@@ -32,7 +32,7 @@ from workbench.lab.lab import Lab
 from workbench.lab.process import free_port, start
 from workbench.serve import server
 from workbench.serve.access import AGENT_VARIABLE, Access
-from workbench.serve.mcp_tools import Calls, inert, make_server
+from workbench.serve.mcp_tools import Calls, fitting, inert, make_server
 from workbench.serve.sqlite import FileStore
 from workbench.token_file import TOKEN_VARIABLE
 
@@ -49,6 +49,28 @@ def talk(server: Any, work: Callable[[Client], Awaitable[None]]) -> None:
             await work(client)
 
     asyncio.run(run())
+
+
+def test_a_long_answer_is_cut_at_the_end_of_its_lists_and_says_so() -> None:
+    """Whole items, the worst first; a short one is as it was, and a list of one item stays."""
+    short = {"findings": [{"group": "a", "partitions": [1, 2]}], "complete": True}
+    assert fitting(json.loads(json.dumps(short))) == short
+    found = fitting(
+        {
+            "findings": [{"group": f"g-{at}", "path": ["?"] * 200} for at in range(400)],
+            "plan": {"partitions": [{"partition": at} for at in range(20_000)], "hash": "h"},
+            "notes": ["n" * 1000],
+        },
+        most=50_000,
+    )
+    assert len(json.dumps(found, separators=(",", ":"))) <= 50_000
+    names = [it["group"] for it in found["findings"]]
+    assert names == [f"g-{at}" for at in range(len(names))]
+    assert 1 < len(names) == 400 - found["findings_left_out"]
+    plan = found["plan"]
+    assert 1 < len(plan["partitions"]) == 20_000 - plan["partitions_left_out"]
+    assert (plan["hash"], found["notes"]) == ("h", ["n" * 1000])
+    assert found["findings"][0]["path"] == ["?"] * 200
 
 
 def test_every_tool_says_that_it_only_reads() -> None:

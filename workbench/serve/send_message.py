@@ -18,8 +18,8 @@ from workbench.serve_settings import Target
 
 _SECONDS = 10.0
 _PATHS = {"grafana": "/api/annotations", "alertmanager": "/api/v2/alerts"}  # their settings name the server
-# What is refused for what it is, is refused again. Anything else passes, and is tried again for some hours: a token that is rotated, a route
-# or a proxy that is being set up, a redirect to somebody's sign-in.
+# What is refused for what it is, is refused again. Anything else passes, and is tried again for some hours: a token that is rotated, a
+# route or a proxy that is being set up, a redirect to somebody's sign-in.
 _OF_THE_MESSAGE = range(400, 500)
 _PASSING = (401, 403, 404, 407, 408, 425, 429)
 _MAIL_FOR_GOOD = 500
