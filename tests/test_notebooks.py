@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from workbench.moved import MODULES
 from workbench.report.runs.papermill_engine import Supervision, execute
 from workbench.report.runs.parameters import HealthParameters
 
@@ -67,6 +68,8 @@ def test_a_notebook_holds_no_logic(path: Path) -> None:
             ), (cell.id, ast.dump(node)[:80])
             if isinstance(node, ast.ImportFrom):
                 assert (node.module or "").split(".")[0] == "workbench", cell.id
+                places = {f"{node.module}.{it.name}".removeprefix("workbench.") for it in node.names}
+                assert not places & MODULES.keys(), f"{cell.id} shows its reader a warning"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
