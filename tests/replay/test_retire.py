@@ -229,6 +229,24 @@ def test_the_old_group_is_kept_while_records_are_left_to_it(place: Path) -> None
     assert set(source.groups) == {"new"}
 
 
+def test_a_partition_that_was_added_since_keeps_the_group(place: Path) -> None:
+    """It may have records of the window, and nobody planned where the group begins there; `verify` cannot tell, either."""
+    source = orders()
+    until = now_ms() + 3_600_000
+    plan = plan_of_window(source, request(until=instant(until)))
+    source.groups["new"] = dict.fromkeys(source.records, 10)
+    source.records["orders", 4] = [(0, now_ms())]
+
+    def once(**more: bool) -> None:
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=until + 60_000, **more)
+
+    with pytest.raises(GuardError, match="orders-4 was added since the plan was made, and has 1 record of the window"):
+        once()
+    source.records["orders", 4] = [(0, until + 1)]
+    once()
+    assert "new" not in source.groups
+
+
 def test_a_window_that_is_not_over_is_not_retired(place: Path) -> None:
     """All that is there is committed, but more may come; or a transaction is open, which decides what counts."""
     source = orders()

@@ -20,6 +20,7 @@ from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import metadata_of, triples
+from workbench.replay.records_beside_plan import added_since, records_beside
 from workbench.replay.remove_group import remove_group
 from workbench.replay.unplanned_partitions import gaps_beyond
 from workbench.replay.window_end_now import windows_now
@@ -170,8 +171,10 @@ def _check_done(
 ) -> None:
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
     keys = [part.key for part in plan.partitions]
-    logs = gateway.logs(keys, instants_ms=instants_of(plan), stable=True)
-    ends = windows_now(plan, gateway.cluster(plan.topics), logs, now_ms=now_ms)
+    cluster = gateway.cluster(plan.topics)
+    added = added_since(plan, cluster) if plan.windows_ms else []
+    logs = gateway.logs(sorted({*keys, *plan.known, *added}), instants_ms=instants_of(plan), stable=True)
+    ends = windows_now(plan, cluster, logs, now_ms=now_ms)
     tails = count_tails(plan, gateway, new, logs, ends)
     notes = {key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()}
     found = {
@@ -199,6 +202,12 @@ def _check_done(
         raise GuardError(
             f"It cannot be told whether {plan.new_group!r} processed the whole window, on {names_of(doubts)}: {words}",
             hint="Its instances or its log of processed records may: replay verify --fleet, --processed. Then: --allow-unproven.",
+        )
+    beside = records_beside(plan, gateway, logs, added, new)
+    if beside and new and not allow_unproven:
+        raise GuardError(
+            f"It cannot be told whether {plan.new_group!r} processed the whole window: {beside[0][0]}",
+            hint="Plan another replay of these, or compare with what it wrote. Then: --allow-unproven.",
         )
     gone = [part.key for part in plan.partitions if part.old_committed is not None and part.key not in old]
     if gone:

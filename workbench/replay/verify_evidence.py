@@ -15,11 +15,12 @@ from workbench.humanize import plural
 from workbench.logs.late_records import Late, find_late, late_spans
 from workbench.logs.window_done import tail_spans
 from workbench.logs.window_end import WindowEnd, instants_of
-from workbench.queues.replay_port import ClusterView, Gateway, LogView, names_of
+from workbench.queues.replay_port import Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords, system_of
 from workbench.replay.follow import check_same_cluster
 from workbench.replay.planfile import Plan
+from workbench.replay.records_beside_plan import added_since, records_beside
 from workbench.replay.service_fleet import InstanceStatus, ServiceFleet
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
 from workbench.replay.window_end_now import windows_now
@@ -107,7 +108,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     commits = gateway.commits(plan.new_group)
     planned = {part.key for part in plan.partitions}
     unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
-    added = _added(plan, view) if plan.windows_ms else []
+    added = added_since(plan, view) if plan.windows_ms else []
     logs = gateway.logs(sorted(plan.known | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
     notes: list[str] = _by_our_clock(plan, logs)
@@ -145,7 +146,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
             notes.append(f"{names_of([key])} is not in the plan: planning did not read all of it. {late_there.told}")
             nobody = late_there.records and key not in commits  # a commit there does not tell where the group began
             verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if nobody else VerifyVerdict.CANNOT_TELL)
-    for told, found_there in _outside(plan, gateway, logs, added, commits):
+    for told, found_there in records_beside(plan, gateway, logs, added, commits):
         notes.append(told)
         verdict = _worse(verdict, found_there)
     old = gateway.commits(plan.from_group)
@@ -183,46 +184,6 @@ def _by_our_clock(plan: Plan, logs: LogView) -> list[str]:
         for topic in plan.topics
         if topic not in passed
     ]
-
-
-def _added(plan: Plan, view: ClusterView) -> list[Partition]:
-    """Partitions that topics have gained, of which the plan has all others."""
-    there = {
-        (name, number) for name in plan.whole_topics if name in view.topics for number in view.topics[name].leaders
-    }
-    return sorted(there - plan.known)
-
-
-def _outside(
-    plan: Plan, gateway: Gateway, logs: LogView, added: Sequence[Partition], commits: Mapping[Partition, int]
-) -> list[tuple[str, VerifyVerdict]]:
-    """Of partitions without an offset of the plan, those that may have records of the window by now, and what that means.
-
-    The plan commits nothing there, so a commit of the group proves nothing.
-    """
-    begins = {(topic, number): end for topic, number, end in plan.beside or ()}
-    starts = {key: max(begins.get(key, 0), logs.starts[key]) for key in (*begins, *added) if key in logs.starts}
-    spans = {key: [(start, max(start, logs.ends[key]))] for key, start in starts.items() if key in logs.ends}
-    late = find_late(plan, gateway, spans)
-    found = []
-    for key in sorted((*begins, *added)):
-        it, verdict = late.get(key, Late()), VerifyVerdict.CANNOT_TELL
-        if key not in spans:
-            words = f"does not answer: {logs.errors.get(key, 'no reason given')}"
-        elif it.records and key in begins and key not in commits:
-            words, verdict = (
-                f"has {plural(it.records, 'record')} of it, which nobody has read",
-                VerifyVerdict.INCOMPLETE,
-            )
-        elif it.records:
-            words = f"has {plural(it.records, 'record')} of the window. Where the group began there is not known"
-        elif it.unread:
-            words = f"may have records of the window: {plural(it.unread, 'offset was', 'offsets were')} not read"
-        else:
-            continue
-        since = "had no record of the window when" if key in begins else "was added since"
-        found.append((f"{names_of([key])} {since} the plan was made, and {words}.", verdict))
-    return found
 
 
 def _worse(first: VerifyVerdict, second: VerifyVerdict) -> VerifyVerdict:
