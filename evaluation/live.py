@@ -1,6 +1,6 @@
 """How often triage is right, on real incidents: scenarios × seeds on the lab, or captures of such runs judged again.
 
-    python -m evaluation.live --seeds 101-105 [--only hot_key] [--apply-advice] [--keep DIR]
+    python -m evaluation.live --seeds 101-105 [--only hot_key] [--apply-advice] [--source scrape] [--keep DIR]
     python -m evaluation.live --captures DIR
 
 Every run is judged twice: with all that the runtime shows, and with a lag exporter alone (no in-process metrics), where the right
@@ -93,7 +93,10 @@ def judge(truth: Case, capture: Capture, spark: Any) -> list[Case]:
     """Both looks at one capture."""
     group = (capture.info.groups or [None])[0]
     cases = []
-    for profile, seen in ((ALL_SIGNALS, capture), (LAG_ONLY, lag_only(capture))):
+    looks = [(ALL_SIGNALS, capture)]
+    if capture.info.source == "prometheus":  # pages are looked at beside Kafka itself, and have no lag exporter
+        looks.append((LAG_ONLY, lag_only(capture)))
+    for profile, seen in looks:
         finding = next(
             item for item in triage(seen, spark, thresholds=LAB_THRESHOLDS).findings if group in (None, item.group)
         )
@@ -102,7 +105,15 @@ def judge(truth: Case, capture: Capture, spark: Any) -> list[Case]:
 
 
 def run_all(
-    names: Sequence[str], seeds: Sequence[int], *, folder: Path, side_by_side: int, advice: bool, out: Path, spark: Any
+    names: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    folder: Path,
+    side_by_side: int,
+    advice: bool,
+    out: Path,
+    spark: Any,
+    source: lab_run.Source = "prometheus",
 ) -> list[Case]:
     """Run scenarios on one lab, some at a time; Spark takes them one by one."""
     turn = threading.Lock()
@@ -116,7 +127,9 @@ def run_all(
         try:
             run_id = f"{list(EVERY).index(name)}-{seed}"  # nothing that a verdict could be read from
             scenario = make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id)
-            result = run_scenario(lab, scenario, lambda: spark, folder=folder / f"{name}-{seed}", advice=advice)
+            result = run_scenario(
+                lab, scenario, lambda: spark, folder=folder / f"{name}-{seed}", advice=advice, source=source
+            )
             truth = result.to_json()
             with turn:
                 cases = judge(truth, read_capture(result.folder / "capture"), spark)
@@ -224,6 +237,9 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(SCENARIOS))
     parser.add_argument("--side-by-side", type=int, default=2)
     parser.add_argument("--apply-advice", action="store_true")
+    parser.add_argument(
+        "--source", choices=["prometheus", "scrape"], default="prometheus", help="scrape: as `watch` does"
+    )
     parser.add_argument("--captures", type=Path, help="judge the captures of an earlier run (its --keep) instead")
     parser.add_argument("--keep", type=Path, help="keep the runs' captures and truths here")
     parser.add_argument("--out", type=Path, default=Path("build/triage.json"))
@@ -250,6 +266,7 @@ def main() -> int:
             advice=chosen.apply_advice,
             out=chosen.out,
             spark=spark,
+            source=chosen.source,
         )
     for profile in (ALL_SIGNALS, LAG_ONLY):
         print(f"\n{profile}: {summary(cases, profile)}\n{confusion(cases, profile)}")

@@ -111,12 +111,13 @@ def test_a_watched_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert watched.refresh().process_seconds == {"a": 0.5}
 
 
-def test_consumers_without_the_runtime_need_a_prometheus(tmp_path: Path) -> None:
-    """Their pages have neither a group nor a client id for their handlers; that is a label of the target."""
+def test_a_lab_without_a_prometheus_can_only_be_scraped(tmp_path: Path) -> None:
+    """Told before anything is started."""
     scenario = make_scenario("loop_healthy", 1, bootstrap="b", run_id="r")
-    assert scenario.spec.consumer == "loop"
-    with pytest.raises(UsageError, match="no group"):
-        run_scenario(Lab(tmp_path, "b", None), scenario, _no_session, folder=tmp_path / "run", source="scrape")
+    with pytest.raises(SetupError, match="no Prometheus") as caught:
+        run_scenario(Lab(tmp_path, "b", None), scenario, _no_session, folder=tmp_path / "run", source="prometheus")
+    assert "--source scrape" in (caught.value.hint or "")
+    assert not (tmp_path / "run").exists()
 
 
 def _no_session() -> Any:

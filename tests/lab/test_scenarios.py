@@ -34,7 +34,11 @@ OTHERS = (
     "loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped", "java_throttled", "java_slow_network", "java_paused",
     "streams_throttled", "connect_sink_throttled", "aiokafka_throttled", "kafka_python_slow_type",
 )  # fmt: skip
-SLOW = (*((name, "prometheus") for name in (*LIVE, *OTHERS)), ("too_few_consumers", "scrape"))
+SLOW = (
+    *((name, "prometheus") for name in (*LIVE, *OTHERS)),
+    ("too_few_consumers", "scrape"),
+    ("java_slow_handler", "scrape"),
+)
 RUNS = (*QUICK, *SLOW)
 EACH = pytest.mark.parametrize(
     "which", [pytest.param(run, marks=pytest.mark.slow if run in SLOW else (), id="-".join(run)) for run in RUNS]

@@ -251,11 +251,14 @@ class LabFleet:
 
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
-        pages, pods = self.addresses(), () if self.spec.consumer == RUNTIME else tuple(self.instances)
-        more = [page for name in pods for page in SHAPES[self.spec.consumer].more_pages(self, name)]
-        if more:
-            pages, pods = [*pages, *more], pods * 2
-        self.lab.watch(self.spec.group, pages, pods=pods)
+        pages, pods = self.pages(), () if self.spec.consumer == RUNTIME else tuple(self.instances)
+        self.lab.watch(self.spec.group, pages, pods=pods * (len(pages) // len(self.instances)))
+
+    def pages(self) -> list[str]:
+        """host:port of all metrics pages of the instances: their own, then those of agents in them."""
+        shape = None if self.spec.consumer == RUNTIME else SHAPES[self.spec.consumer]
+        more = [page for name in self.instances for page in (shape.more_pages(self, name) if shape is not None else ())]
+        return [*self.addresses(), *more]
 
     def addresses(self) -> list[str]:
         """host:port of the metrics pages of the instances that were started, dead or alive."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.collect.capture_in_memory import collect
 from workbench.collect.recorder import Recorder
-from workbench.errors import SetupError, UsageError, WorkbenchError
-from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
+from workbench.errors import SetupError, WorkbenchError
+from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, LAG_PROFILES, Lab, check_alive
 from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.scenario_circumstances import Scenario
 from workbench.lab.try_advice import AdviceResult, apply_advice
@@ -126,15 +126,9 @@ def run_scenario(
 
     Raises:
         SetupError: if a process of the lab dies unexpectedly.
-        UsageError: if the recorder is asked for, and the consumers are not the runtime.
     """
     if source == "prometheus" and lab.prometheus_url is None:
         raise SetupError("This lab has no Prometheus.", hint="Scrape the metrics directly: --source scrape.")
-    if source == "scrape" and scenario.spec.consumer != "runtime":
-        raise UsageError(
-            "The recorder does not know whose pages these are: they have no group.",
-            hint="Run it with --source prometheus.",
-        )
     began = time.monotonic()
     say(
         f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
@@ -216,20 +210,26 @@ def _wait(lab: Lab, fleet: LabFleet, seconds: float, wanted: Callable[[], None])
 
 
 def _through_prometheus(lab: Lab, fleet: LabFleet, window: Window) -> Capture:
-    group = fleet.spec.group
-    # A client that has crashed, or was put out of its group, is listed nowhere: a pattern names the group of clients named after pods.
-    named = lab.cluster(profiles=fleet.spec.profiles).model_copy(update={"members": {f"{group}-*": group}})
-    return collect(named, window, thresholds=LAB_THRESHOLDS, groups=[group])
+    named = lab.cluster(profiles=fleet.spec.profiles).model_copy(update={"members": _members(fleet)})
+    return collect(named, window, thresholds=LAB_THRESHOLDS, groups=[fleet.spec.group])
+
+
+def _members(fleet: LabFleet) -> dict[str, str]:
+    """A client that has crashed, or was put out of its group, is listed nowhere: a pattern names the group of those named as pods."""
+    return {f"{fleet.spec.group}-*": fleet.spec.group}
 
 
 class _Recording:
     """The scrape recorder beside the scenario."""
 
     def __init__(self, lab: Lab, fleet: LabFleet, folder: Path) -> None:
-        pages = [f"http://{address}/metrics" for address in fleet.addresses()]
+        pages = [f"http://{address}/metrics" for address in fleet.pages()]
+        profiles = [it for it in fleet.spec.profiles if it not in LAG_PROFILES]
         self._group = fleet.spec.group
         self._recorder = Recorder(
-            lab.cluster(metrics=pages, profiles=["runtime"]).model_copy(update={"prometheus": None}),
+            lab.cluster(metrics=pages, profiles=profiles).model_copy(
+                update={"prometheus": None, "members": _members(fleet)}
+            ),
             folder,
             interval_seconds=1.0,
             groups=[self._group],
