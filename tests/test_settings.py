@@ -161,6 +161,42 @@ def test_a_number_that_is_none_is_said_in_our_words() -> None:
     assert str(first_problem(caught.value)) == "time_lag_objective_seconds: it must be a number"
 
 
+@pytest.mark.parametrize(
+    "place", ["${KAFKA-PASSWORD}", "${KAFKA_PASSWORD:-none}", "${KAFKA_PASSWORD", "${}", "${ KEY }"]
+)
+def test_a_place_for_a_secret_that_is_none_is_refused(tmp_path: Path, place: str) -> None:
+    """Else it would be the password itself, and Kafka alone would say that something is wrong. The value stays inside."""
+    text = f'[clusters.prod]\nbootstrap = "k"\n[clusters.prod.kafka]\n"sasl.password" = "hunter2{place}"\n'
+    with pytest.raises(ConfigError, match="begins neither") as caught:
+        load_settings(write(tmp_path, text))
+    assert "hunter2" not in f"{caught.value.message}{caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[clusters]\nprod = 'k:9092'", "clusters.prod: it must be a table"),
+        ("clusters = ['prod']", "clusters: it must be a table"),
+        (
+            "[clusters.prod.kafka.sasl]\npassword = 'x'",
+            "clusters.prod.kafka.sasl: it must be a text or a number or true or false",
+        ),
+    ],
+)
+def test_what_has_another_type_is_said_in_words_of_the_file(tmp_path: Path, text: str, words: str) -> None:
+    """Tables and texts, and no names of the program's own types."""
+    with pytest.raises(ConfigError) as caught:
+        load_settings(write(tmp_path, text))
+    assert words in caught.value.message
+
+
+def test_a_file_may_begin_with_a_mark_and_have_other_line_ends(tmp_path: Path) -> None:
+    """As some editors write them."""
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b"\xef\xbb\xbf[clusters.prod]\r\nbootstrap = 'k'\r\n")
+    assert load_settings(path).clusters["prod"].bootstrap == "k"
+
+
 def test_a_file_of_another_user_takes_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that somebody has unpacked could send a key to its own URL; who names the file trusts it."""
     import workbench.settings as settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,9 +39,17 @@ class Problem(NamedTuple):
 
 def first_problem(error: ValidationError, *, whole: str = "the whole") -> Problem:
     """Return the first error of a validation."""
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or whole
-    return Problem(field, _in_our_words(first["type"], first["msg"]), first["type"] == "extra_forbidden")
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    first, place = found[0], found[0]["loc"]
+    reason = _in_our_words(first["type"], first["msg"])
+    alike = [it for it in found if it["loc"][:-1] == place[:-1]]
+    if len(alike) > 1 and place[-1] in _ONE_OF:  # a value of several types has an error for each of them
+        kinds = dict.fromkeys(_ONE_OF[it["loc"][-1]] for it in alike if it["loc"][-1] in _ONE_OF)
+        place, reason = place[:-1], f"it must be {' or '.join(kinds)}"
+    return Problem(".".join(str(part) for part in place) or whole, reason, first["type"] == "extra_forbidden")
+
+
+_ONE_OF = {"str": "a text", "int": "a number", "float": "a number", "bool": "true or false"}
 
 
 def _in_our_words(kind: str, said: str) -> str:
@@ -50,6 +59,7 @@ def _in_our_words(kind: str, said: str) -> str:
     if kind == "missing":
         return "it is missing"
     said = said.partition(", unable to parse")[0]  # it says the same once more
+    said = re.sub(r"a valid dictionary( or instance of \w+)?", "a valid table", said)
     said = said.removeprefix("Value error, ").replace("Input should be a valid ", "it must be a ")
     return said.replace("Input should be ", "it must be ").replace("it must be a integer", "it must be a whole number")
 
@@ -86,7 +96,7 @@ def read_toml(path: Path, *, what: str) -> dict[str, Any]:
         ConfigError: if it cannot be read or is not TOML.
     """
     try:
-        values = tomllib.loads(read_within(path, _SETTINGS_BYTES).decode())
+        values = tomllib.loads(read_within(path, _SETTINGS_BYTES).decode("utf-8-sig"))  # some editors begin with a mark
         if _depth_over(values, _SETTINGS_DEPTH):
             raise RecursionError
     except OSError as error:

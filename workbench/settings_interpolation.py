@@ -12,6 +12,7 @@ from workbench.humanize import is_text
 
 _ENV = re.compile(r"\$\{(\w+)\}")
 _FILE = re.compile(r"\$\{file:([^{}]+)\}")
+_PLACE = re.compile(r"\$\{[^{}]*\}?")
 _LONGEST_SECRET = 65_536  # a key in PEM has some thousand characters
 
 
@@ -19,11 +20,15 @@ def takes_values(value: Any) -> bool:
     """Whether a document has a place for a value from elsewhere."""
     if isinstance(value, dict | list):
         return any(map(takes_values, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, str) and (_ENV.search(value) is not None or _FILE.search(value) is not None)
+    return isinstance(value, str) and _PLACE.search(value) is not None
 
 
 def from_environment(value: Any, path: Path) -> Any:
-    """Replace ${NAME} by environment variables and ${file:PATH} by the text of files, so that the file needs no secrets."""
+    """Replace ${NAME} by environment variables and ${file:PATH} by the text of files, so that the file needs no secrets.
+
+    Raises:
+        ConfigError: if one is not there, or a place for one is written otherwise: a password would be the text of the place.
+    """
     if isinstance(value, dict):
         return {key: from_environment(item, path) for key, item in value.items()}
     if isinstance(value, list):
@@ -39,6 +44,12 @@ def from_environment(value: Any, path: Path) -> Any:
             raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not UTF-8 in the environment.")
         return found
 
+    for place in _PLACE.findall(value):
+        if _ENV.fullmatch(place) is None and _FILE.fullmatch(place) is None:
+            raise ConfigError(  # what follows may be a secret
+                f"{path} has a ${{ that begins neither ${{NAME}}, with letters, digits and underscores, nor ${{file:PATH}}.",
+                hint="If it is part of the value itself, put the value into a file, and write ${file:PATH}.",
+            )
     return _FILE.sub(lambda match: _text_of(match[1], path), _ENV.sub(replace, value))
 
 

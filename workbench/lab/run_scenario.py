@@ -224,11 +224,12 @@ class _Recording:
 
     def __init__(self, lab: Lab, fleet: LabFleet, folder: Path) -> None:
         pages = [f"http://{address}/metrics" for address in fleet.pages()]
+        by_page = dict.fromkeys(fleet.pages(), fleet.spec.group)  # whose page tells no client
         profiles = [it for it in fleet.spec.profiles if it not in LAG_PROFILES]
         self._group = fleet.spec.group
         self._recorder = Recorder(
             lab.cluster(metrics=pages, profiles=profiles).model_copy(
-                update={"prometheus": None, "members": _members(fleet)}
+                update={"prometheus": None, "members": _members(fleet) | by_page}
             ),
             folder,
             interval_seconds=1.0,
