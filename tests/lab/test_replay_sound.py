@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, fresh, kept, now_ms, plan_for, topic_with
 from tests.lab.test_replay_apply import commits, member
 from tests.waiting import wait_for
+from workbench.errors import GuardError
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
@@ -21,6 +23,7 @@ from workbench.queues.systems import counter_of
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import ReplayOutcome
+from workbench.replay.retire import retire
 from workbench.replay.unplanned_partitions import check_or_carry
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import CheckRequest, check
@@ -50,6 +53,36 @@ def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
     )
     assert receipt.outcome is ReplayOutcome.REFUSED
     assert "recreated" in receipt.reasons[0]
+    assert commits(admin, plan.new_group) == {}
+
+
+def test_a_group_is_kept_while_an_added_partition_may_have_records_of_the_window(
+    lab: Lab, admin: AdminClient, tmp_path: Path
+) -> None:
+    """Nobody planned where it begins there. Once all of that partition's records are from after the window, nothing is left."""
+    now = now_ms()
+    topic, old = topic_with(lab, {0: [now - 60_000 + at for at in range(5)]})
+    until_ms = now + 3_000
+    times = {"until": datetime.fromtimestamp(until_ms / 1000, UTC), "requested_until": "soon"}
+    plan = plan_for(lab, topic, old, fresh("new"), "5m ago", **times)
+    commit(admin, plan.new_group, topic, {0: 5})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    wait_for(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 2)
+    wait_for(lambda: now_ms() > until_ms, 10)
+    fill(lab, topic, {0: [until_ms + 10], 1: [until_ms - 1_000]})
+
+    def once(*, allow_unproven: bool = False) -> None:
+        retire(
+            plan, kept(tmp_path, plan), KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j"), stays=False,
+            now_ms=now_ms(), allow_unproven=allow_unproven,
+        )  # fmt: skip
+
+    with pytest.raises(
+        GuardError, match=f"{topic}-1 was added since the plan was made, and has 1 record of the window"
+    ):
+        once()
+    assert commits(admin, plan.new_group) != {}
+    once(allow_unproven=True)
     assert commits(admin, plan.new_group) == {}
 
 
