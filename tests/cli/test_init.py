@@ -29,6 +29,9 @@ def test_a_metrics_page_alone_gives_settings_that_work(tmp_path: Path) -> None:
         assert "metrics page: answers; 2 lines" in shown.stderr
         cluster = load_settings(tmp_path / "workbench.toml").cluster("shop")
         assert cluster.metrics == [server.url]
+        [fitting] = cluster.profiles  # one of those that know this name
+        assert f"✓ metrics: 1 profile fits: {fitting}\n" in shown.stderr
+        assert "Try: workbench triage --cluster shop --observe 60s\n" in shown.stderr
     assert (tmp_path / "workbench.toml").stat().st_mode & 0o077 == 0
     assert run_here("doctor", "--group", "g", cwd=tmp_path).returncode == 0
 
@@ -160,14 +163,48 @@ def test_what_no_profile_fits_needs_a_profile_first(tmp_path: Path) -> None:
     assert "acme_consumer_lag" in (tmp_path / advised[-1]).read_text()
 
 
+def test_a_page_of_an_own_program_leads_to_a_profile(tmp_path: Path) -> None:
+    """Without a Prometheus, too: what to type next drafts it, and a look says rule by rule whether it fits."""
+    page = b'acme_consumer_lag{consumer_group="g",topic="t",partition="0"} 1\nacme_work_seconds_sum{topic="t"} 1\n'
+    with scripted(Script(body=page)) as server:
+        shown = run_here("init", "--yes", "--metrics", server.url, cwd=tmp_path)
+        assert "no profile fits them" in shown.stderr
+        advised = shown.stderr.rpartition("Try: workbench ")[2].split()
+        assert advised[:2] == ["profiles", "new"], shown.stderr
+        assert run_here(*advised, cwd=tmp_path).returncode == 0
+        assert "acme_consumer_lag" in (tmp_path / advised[-1]).read_text()
+        look = ("profiles", "check", "--cluster", "prod")
+        looked = run_here(*look, "--profile", advised[-1], cwd=tmp_path)
+        assert looked.returncode == 0, looked.stderr
+        assert "1 of 1 signal found" in looked.stdout
+        check(run_here(*look, "--at", "1h ago", cwd=tmp_path), 2, "tell of no past moment")
+        check(run_here("profiles", "new", "--cluster", "prod", "--job", "x", cwd=tmp_path), 2, "tell of no scrape job")
+    check(run_here(*look, cwd=tmp_path), 5, "connection refused")
+
+
+def test_a_page_without_a_lag_says_what_else_a_triage_needs(tmp_path: Path) -> None:
+    """How long handlers take is known then, and of which group nobody."""
+    page = b"watermill_x 1\n# TYPE subscriber_messages_received_total counter\nsubscriber_messages_received_total 1\n"
+    page += b'handler_execution_time_seconds_sum{handler_name="h",success="true"} 1\n'
+    page += b'handler_execution_time_seconds_count{handler_name="h",success="true"} 1\n'
+    with scripted(Script(body=page)) as server:
+        shown = run_here("init", "--yes", "--metrics", server.url, cwd=tmp_path)
+    assert "a triage needs --bootstrap, too" in " ".join(shown.stderr.split()), shown.stderr
+
+
 def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None:
     """`--cluster` leaves the others alone; a page that does not answer is named in words."""
     with scripted(Script(body=PAGE)) as server:
         (tmp_path / "workbench.toml").write_text(
-            f'[clusters.good]\nmetrics = ["{server.url}"]\n[clusters.bad]\nmetrics = ["{NOBODY}/metrics"]\n'
+            f'[clusters.good]\nmetrics = ["{server.url}"]\nprofiles = ["kafka_exporter"]\n'
+            f'[clusters.other]\nmetrics = ["{server.url}"]\nprofiles = ["librdkafka"]\n[clusters.bad]\nmetrics = ["{NOBODY}/metrics"]\n'
         )
         good = run_here("doctor", "--cluster", "good", cwd=tmp_path).stdout
-        assert "good: metrics page     2 lines" in good
+        assert "good: metrics page     1 signal of kafka_exporter" in good
+        other = run_here("doctor", "--cluster", "other", cwd=tmp_path)
+        assert other.returncode == 5  # it answers, and a triage would find nothing
+        assert "no profile of the cluster (librdkafka) knows one of its metrics." in " ".join(other.stdout.split())
+        assert "workbench profiles check --cluster other" in other.stdout
         assert "bad:" not in good
     bad = run_here("doctor", "--cluster", "bad", cwd=tmp_path)
     assert bad.returncode == 5

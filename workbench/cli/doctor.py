@@ -12,7 +12,7 @@ import click
 
 from workbench.cli.options import cluster_option, completing, config_option, default_cluster, json_option
 from workbench.errors import EvidenceError, ExitCode, SourceUnreachableError, WorkbenchError
-from workbench.humanize import duration, plural, shell_word
+from workbench.humanize import duration, listed, plural, shell_word
 from workbench.safe_output import tell, write_json
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
                 check(f"{it.name}: prometheus {name}", partial(_answers, it, address), needed=True)
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
-            check(f"{it.name}: metrics page", partial(_page, url), needed=True)
+            check(f"{it.name}: metrics page", partial(_page, it, url), needed=True)
     if as_json:
         write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
@@ -201,13 +201,27 @@ def _cluster_id(cluster: Cluster) -> str:
     return f"cluster id {system_of(cluster).observer(cluster).cluster_id()}"
 
 
-def _page(url: str) -> str:
-    from workbench.collect.scrape import fetch
+def _page(cluster: Cluster, url: str) -> str:
+    """What the cluster's profiles find on one of its pages."""
+    from workbench.collect.page_metrics import PageMetrics
+    from workbench.profiles import load_profile
+    from workbench.profiles.profile_fit import fit
 
-    page = fetch(url, timeout_seconds=_TRY_SECONDS)
-    if page.error is not None:
-        raise SourceUnreachableError(f"The metrics page does not answer: {page.error}.")
-    return plural(len(page.text.splitlines()), "line")
+    profiles = [load_profile(name) for name in cluster.profiles]
+    page = PageMetrics(urls=[url], profiles=profiles, timeout_seconds=_TRY_SECONDS)
+    try:
+        there = page.names()
+    except SourceUnreachableError as error:
+        reason = error.message.rstrip(".")
+        raise SourceUnreachableError(f"The metrics page does not answer: {reason}.", hint=error.hint) from None
+    fits = [fit(it, page.examples(among=there), names=there) for it in profiles]
+    found = {signal: it.profile.name for it in reversed(fits) for signal in it.found}
+    if not found:
+        raise EvidenceError(
+            f"It answers, and no profile of the cluster ({listed(cluster.profiles)}) knows one of its metrics.",
+            hint=f"Which one does? workbench profiles check --cluster {shell_word(cluster.name)}",
+        )
+    return f"{plural(len(found), 'signal')} of {listed(sorted(set(found.values())))}"
 
 
 def _answers(cluster: Cluster, address: PrometheusAddress) -> str:

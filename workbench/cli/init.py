@@ -99,13 +99,13 @@ def command(
             hint="Correct the address, or write the file anyway with --unchecked.",
         )
     _write(out, given, profiles)
-    is_unread = given.prometheus is not None and not profiles and not failed
+    is_unread = (given.prometheus is not None or bool(given.metrics)) and not profiles and not failed
     say(f"Wrote {out}. Try: {_first_command(given, out, is_unread=is_unread)}")
     return ExitCode.SOURCE if failed else ExitCode.OK
 
 
 def _first_command(given: Answers, out: Path, *, is_unread: bool) -> str:
-    """What to type next; it works with what the new settings have. `is_unread`: no profile knows a metric of the Prometheus."""
+    """What to type next; it works with what the new settings have. `is_unread`: no profile knows a metric that is there."""
     name = shell_word(given.name)
     config = "" if out == Path("workbench.toml") else f" --config {shell_word(str(out))}"
     if is_unread:
@@ -220,23 +220,38 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
         look("Kafka", lambda: _groups_of(cluster))
     for number, page in enumerate(given.metrics, 1):
         look(f"metrics page {number}" if len(given.metrics) > 1 else "metrics page", partial(_page, page))
+    if given.prometheus is None and len(given.metrics) > len(failed):
+        look("metrics", lambda: _fitting(cluster, profiles))
     return profiles, failed
 
 
 def _fitting(cluster: Cluster, profiles: list[str]) -> str:
+    """Of its Prometheus, or without one of its metrics pages."""
+    from workbench.collect.page_metrics import PageMetrics
     from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import known_profiles
     from workbench.profiles.profile_fit import fitting, recommended
 
-    every = known_profiles()
-    source = PrometheusSource.of(cluster, every, timeout_seconds=_TRY_SECONDS)
+    every, servers = known_profiles(), cluster.prometheus_servers
+    source = (
+        PrometheusSource.of(cluster, every, timeout_seconds=_TRY_SECONDS)
+        if servers
+        else PageMetrics(urls=cluster.metrics, profiles=every, timeout_seconds=_TRY_SECONDS)
+    )
     there = source.names()
-    found = [it.profile.name for it in recommended(fitting(every, source.examples(among=there), names=there))]
+    fits = recommended(fitting(every, source.examples(among=there), names=there))
+    found = [it.profile.name for it in fits]
     profiles.extend(found)
+    which = f"{plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
+    if not servers:
+        is_lag_told = cluster.bootstrap is not None or any(
+            {"consumer_lag", "committed_offset"} & {*it.found} for it in fits
+        )
+        lag = "" if is_lag_told else ". None of them tells a lag, so a triage needs --bootstrap, too"
+        return f"{which}{lag}" if found else "no profile fits them"
     if not found:
-        url = shell_word(cluster.prometheus_servers[0].url)
-        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {url}"
-    return f"answers; {plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
+        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {shell_word(servers[0].url)}"
+    return f"answers; {which}"
 
 
 def _groups_of(cluster: Cluster) -> str:

@@ -29,7 +29,12 @@ def settings_text(
     ]
     if metrics or prometheus is None:
         lines.append(
-            _line("metrics", list(metrics) or None, ["http://app-1:8000/metrics"], "pages, for `workbench watch`")
+            _line(
+                "metrics",
+                list(metrics) or None,
+                ["http://app-1:8000/metrics"],
+                "pages, for `watch` and `triage --observe`",
+            )
         )
     lines += [
         _line("profiles", list(profiles) or None, ["kafka_exporter", "runtime"], "see: workbench profiles list"),

@@ -26,6 +26,8 @@ from workbench.safe_output import say, tell, tell_page, write_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from workbench.collect.page_metrics import PageMetrics
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import Profile, Quality
     from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
@@ -99,7 +101,7 @@ def check(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Find the profiles that fit a live Prometheus, and say why a rule finds nothing.
+    """Find the profiles that fit a live Prometheus, or the metrics pages of a cluster, and say why a rule finds nothing.
 
     With --profile, or for the profiles of a cluster: rule by rule, whether there is no such metric, a metric without the label, no
     recent sample, or a native histogram.
@@ -107,10 +109,8 @@ def check(
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
     from workbench.cli.progress import Steps
-    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.profile_fit import RuleState, coverage, fit, fitting, recommended
-    from workbench.prometheus_settings import names_of
     from workbench.window import parse_instant
 
     if sum(it is not None for it in (url, cluster, folder)) != 1:
@@ -121,8 +121,8 @@ def check(
     wanted = [*names] or ([*target.profiles] if cluster is not None else [])
     profiles = known_profiles(wanted)
     instant = parse_instant(at) if at is not None else None
-    source = PrometheusSource.of(target, profiles)
-    with Steps(quiet=as_json).waiting("Reading the names of the metrics from Prometheus"):
+    source = _names_of(target, profiles)
+    with Steps(quiet=as_json).waiting(_reading(target)):
         there = source.names(at=instant)
         examples = source.examples(at=instant, among=there)
     fits = fitting(profiles, examples, names=there)
@@ -133,7 +133,7 @@ def check(
     if as_json:
         write_json(
             {
-                "url": ", ".join(it.url for it in target.prometheus_servers),
+                "url": ", ".join([it.url for it in target.prometheus_servers] or target.metrics),
                 "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
                 "recommended": [own.get(it.profile.name, it.profile.name) for it in chosen],
                 "rules": [
@@ -160,7 +160,7 @@ def check(
             only = ", ".join(f"{name} {pattern}" for name, pattern in target.match.items())
             say(f"Only series with these labels count (match in the settings): {only}. Are they your exporter's?")
         _print_check(
-            listed(names_of(target.prometheus_servers)),
+            _where(target),
             fits,
             chosen,
             covered,
@@ -190,12 +190,11 @@ def new(
     at: str | None,
     config: Path | None,
 ) -> int:
-    """Draft a profile from what a Prometheus shows: by name, unit and labels, with what is missing.
+    """Draft a profile from what a Prometheus or metrics pages show: by name, unit and labels, with what is missing.
 
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
     """
     from workbench.cli.progress import Steps
-    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
     from workbench.profiles.draft_labels_from_names import some_of_each
     from workbench.profiles.profile_draft import draft, interesting
@@ -204,12 +203,9 @@ def new(
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
-    addresses = target.prometheus_servers
-    if job is not None:
-        addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
-    source = PrometheusSource.of(target, [], addresses=addresses)
+    source = _names_of(target, [], job=job)
     instant = parse_instant(at) if at is not None else None
-    with Steps().waiting("Reading the names of the metrics from Prometheus"):
+    with Steps().waiting(_reading(target)):
         candidates = some_of_each(interesting(source.names(at=instant)), _EXAMPLES)
     if len(candidates) > _MOST_CANDIDATES:
         say(
@@ -266,9 +262,39 @@ def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluste
         return checked_cluster({"name": "checked", "prometheus": url})
     target = load_settings(config).cluster(cluster)
     refuse_without_metrics(target, "Reading its metrics does")
-    if target.prometheus is None:
-        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Give one with --url.")
+    if target.prometheus is None and not target.metrics:
+        raise UsageError(
+            f"The cluster {target.name!r} has neither a Prometheus nor metrics pages in the settings.",
+            hint="Give a Prometheus with --url.",
+        )
     return target
+
+
+def _names_of(
+    target: Cluster, profiles: Sequence[Profile], *, job: str | None = None
+) -> PrometheusSource | PageMetrics:
+    """What tells which metrics there are: its Prometheus, as that is what a triage reads, or else its pages."""
+    from workbench.collect.page_metrics import PageMetrics
+    from workbench.collect.samples_from_prometheus import PrometheusSource
+
+    addresses = target.prometheus_servers
+    if not addresses:
+        if job is not None:
+            raise UsageError("Metrics pages tell of no scrape job.", hint="Leave out --job.")
+        return PageMetrics(urls=target.metrics, profiles=profiles, timeout_seconds=target.timeout_seconds)
+    if job is not None:
+        addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
+    return PrometheusSource.of(target, profiles, addresses=addresses)
+
+
+def _where(target: Cluster) -> str:
+    from workbench.prometheus_settings import names_of
+
+    return listed(names_of(target.prometheus_servers)) or listed(target.metrics, most=_EXAMPLES)
+
+
+def _reading(target: Cluster) -> str:
+    return f"Reading the names of the metrics from {'Prometheus' if target.prometheus_servers else 'metrics pages'}"
 
 
 def _check_capture(folder: Path, *, as_json: bool) -> int:

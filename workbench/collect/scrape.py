@@ -35,6 +35,8 @@ _END = "# EOF"  # of a page in the form of OpenMetrics
 _COUNTS = frozenset({"content-length", "transfer-encoding"})  # an answer without either ends where its connection does
 _LINE_CHARACTERS = 16_384  # much longer than any labels; the parser takes 10 ms for this many blanks
 _SOURCES = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS
+# The parser trusts its input.
+_NO_PAGE = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 
 
@@ -130,20 +132,33 @@ def page_series(
                         _add(batches[told.generation], told, at, value)
                     else:
                         counted.add(batches[told.generation], told, at, value, apart=counted.source(profile, sample))
-    except (
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:  # the parser trusts its input
-        raise SourceUnreachableError(
-            f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
-            hint="The URL usually ends in /metrics.",
-        ) from None
+    except _NO_PAGE as error:
+        raise _no_page(host, error) from None
     counted.finish()
     return [most_trusted([it.to_series() for it in batches], by=OF_A_MEMBER) for batches in generations]
+
+
+def exported(page: Page) -> Iterator[tuple[str, dict[str, str]]]:
+    """Name and labels of every sample of a page, with its address as Prometheus names a target.
+
+    Raises:
+        SourceUnreachableError: if it does not answer, or not with a metrics page.
+    """
+    host = urlsplit(page.url).netloc.rpartition("@")[2]
+    if page.error is not None:
+        raise SourceUnreachableError(page.error)
+    try:
+        for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, ()))):
+            yield from ((it.name, {"instance": host, **it.labels}) for it in family.samples)
+    except _NO_PAGE as error:
+        raise _no_page(host, error) from None
+
+
+def _no_page(host: str, error: Exception) -> SourceUnreachableError:
+    return SourceUnreachableError(
+        f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
+        hint="The URL usually ends in /metrics.",
+    )
 
 
 def _add(batch: SampleBatch, told: Meaning, at: float, value: float) -> None:
