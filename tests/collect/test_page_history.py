@@ -11,7 +11,7 @@ import pytest
 from tests.servers import Script, scripted
 from workbench.collect.capture import read_capture
 from workbench.collect.recorder import Recorder
-from workbench.errors import SourceUnreachableError
+from workbench.errors import NoSeriesError
 from workbench.settings import Cluster
 
 ROUNDS = 6
@@ -96,5 +96,5 @@ def test_without_clients_or_threads_nothing_is_guessed(tmp_path: Path, profiles:
     if profiles == ("micrometer",):
         assert times(recorded(tmp_path / "a", {}, profiles=profiles)) == {}
     else:
-        with pytest.raises(SourceUnreachableError, match="no series"):
+        with pytest.raises(NoSeriesError, match="nothing there tells of a group"):
             recorded(tmp_path / "a", {}, profiles=profiles)

@@ -22,9 +22,9 @@ from workbench.collect.scrape import scrape
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.collect.source_join import committing_in, groups_of_clients, with_derived
 from workbench.collect.whole_from_parts_or_rates import Wholes
-from workbench.errors import SourceUnreachableError, UsageError
+from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.files import require_empty, writing
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.profiles import load_profile
 from workbench.queues.snapshot_views import SOURCE as KAFKA_PROFILE
 from workbench.queues.systems import refuse_without_metrics, system_of
@@ -92,7 +92,7 @@ class Recorder:
         """Record until `stop` is set or the time limit is reached, then complete the capture and return it.
 
         Raises:
-            SourceUnreachableError: if the first round has no samples.
+            SourceUnreachableError: if no source answers in the first round. NoSeriesError: if they answer, and tell of no group.
             OutputError: if it cannot be written; what was written before stays a recording.
         """
         deadline = time.monotonic() + seconds if seconds is not None else None
@@ -164,7 +164,13 @@ class Recorder:
         """Make the folder after the first round has shown that there are samples: one that cannot be written ends it at once."""
         if self.total_samples == 0:
             self._samples, self._views = [], []
-            reasons = "; ".join(it.rstrip(".") for it in missing) or "no series"
+            if not missing:
+                raise NoSeriesError(
+                    f"The sources of the cluster {self._cluster.name!r} answer, and nothing there tells of a group.",
+                    hint=f"Which profiles fit? workbench profiles check --cluster {shell_word(self._cluster.name)}. Where metrics name "
+                    'no group, name that of each page: members = {"app-1:8000" = "GROUP"}; Kafka tells the lag: bootstrap.',
+                )
+            reasons = "; ".join(it.rstrip(".") for it in missing)
             raise SourceUnreachableError(
                 f"No source of the cluster {self._cluster.name!r} answers: {reasons}.",
                 hint="Are the addresses in workbench.toml correct?",
