@@ -330,3 +330,60 @@ vector_kafka_consumer_lag{component_id="in",topic_id="orders",partition_id="3"} 
         assert profile.meaning(lag, {**told, "partition_id": "3"}, left_out=left_out) is not None
         assert profile.meaning(lag, {**told, "partition_id": "-1"}, left_out=left_out) is None
     assert left_out.words() == []
+
+
+# Pages of services with names of their own, recorded from real ones on confluent-kafka and prometheus_client.
+_OF_EVERY_PROCESS = """
+process_virtual_memory_bytes 9.4e+08
+process_resident_memory_bytes 6.3e+07
+process_start_time_seconds 1.79609138191e+09
+process_cpu_seconds_total 0.96
+process_open_fds 14.0
+process_max_fds 20000.0
+"""
+CAMEL_CASE = """
+messageHandleTime_count{consumerGroup="billing",topicName="events"} 203.0
+messageHandleTime_sum{consumerGroup="billing",topicName="events"} 2.1032087610365124
+messagesProcessed{consumerGroup="billing",topicName="events"} 203.0
+messagesFailed{consumerGroup="billing",topicName="events"} 0.0
+lastPollTimestampSeconds{consumerGroup="billing"} 1.7960913827078414e+09
+"""
+TWO_STAGES = """
+process_time_seconds_count{stage="parse"} 219.0
+process_time_seconds_sum{stage="parse"} 0.1471435789426323
+process_time_seconds_count{stage="store"} 215.0
+process_time_seconds_sum{stage="store"} 5.536726629914483
+records_ok_total 215.0
+records_failed_total 0.0
+worker_pool_queue_length 3.0
+"""
+MILLISECONDS = """
+checkout_handler_duration_milliseconds_count{queue="events",handler="order"} 120.0
+checkout_handler_duration_milliseconds_sum{queue="events",handler="order"} 812.5
+checkout_events_total{queue="events",outcome="success"} 120.0
+"""
+
+
+def test_names_in_camel_case_are_read_in_words() -> None:
+    """A timer, counters that end with no `_total`, one for each outcome; a timestamp is no age."""
+    signals = draft("ours", seen(_OF_EVERY_PROCESS + CAMEL_CASE)).signals
+    assert signals["process_time"].rule["metric"] == "messageHandleTime"
+    assert signals["process_time"].labels == {"group": "consumerGroup", "topic": "topicName", "member": "instance"}
+    assert signals["processed"].rule["parts"] == {"ok": "messagesProcessed", "failed": "messagesFailed"}
+    assert "poll_age" not in signals
+
+
+def test_what_every_process_tells_is_no_namespace() -> None:
+    """A small page has more of `process_…` than of its own: `process_time_seconds` is a time of processing all the same."""
+    signals = draft("ours", seen(_OF_EVERY_PROCESS + TWO_STAGES)).signals
+    assert signals["process_time"].rule["metric"] == "process_time_seconds"
+    assert signals["processed"].rule["parts"] == {"ok": "records_ok_total", "failed": "records_failed_total"}
+    assert {"start_time", "queue_length"} <= signals.keys()
+
+
+def test_failures_are_in_a_draft_before_any_attempt_has_failed() -> None:
+    """A service whose words for outcomes are usual ones: what it counts as an error later is a failure."""
+    text = draft("ours", seen(_OF_EVERY_PROCESS + MILLISECONDS)).to_yaml()
+    rule = parse_profile(text, name="ours").signals["processed"]
+    told = {it: rule.kind_of(it) for it in ("success", "error", "FAILED")}
+    assert told == {"success": "ok", "error": "failed", "FAILED": "failed"}

@@ -20,6 +20,8 @@ _COUNTED = re.compile(rf"(?:^|_)(?P<word>group|topic)_\w+_total_(?P<value>(?!(?:
 _LABELS = {"node": "broker", "shard": "partition"}
 NUMBERS = ("broker", "partition")
 _MOSTLY = 0.6
+# First words of what a client library adds to every page (of a small service, these are most of its metrics), and what is counted.
+_NO_NAMESPACE = re.compile(r"process|python|go|jvm|nodejs|(record|message|event|msg|task)s?")
 
 
 def with_places(metric: str, topics: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
@@ -70,5 +72,5 @@ def some_of_each(metrics: Iterable[str], most: int) -> list[str]:
 
 def namespace_of(names: Iterable[str]) -> str:
     """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
-    counted = Counter(name.partition("_")[0] for name in names)
+    counted = Counter(word for name in names if not _NO_NAMESPACE.fullmatch(word := name.partition("_")[0]))
     return next((word for word, count in counted.most_common(1) if count > _MOSTLY * counted.total()), "")

@@ -11,6 +11,7 @@ import yaml
 
 from workbench.humanize import one_line
 from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place, namespace_of
+from workbench.profiles.draft_outcomes import outcome_label, outcome_rule
 from workbench.profiles.labels_in_metric_names import places as places_of
 from workbench.profiles.usual_metric_names import (
     BEFORE_LABELS,
@@ -23,15 +24,15 @@ from workbench.profiles.usual_metric_names import (
     OF_TARGET,
     OF_TOPIC,
     OTLP_RATIO,
-    OUTCOME,
     OWN_UNITS,
     PATTERNS,
     PREFIXES,
     TO_DRAIN,
     UNITS,
     Pattern,
+    in_words,
 )
-from workbench.signals import SIGNALS, Grain, Kind, ProcessingOutcome
+from workbench.signals import SIGNALS, Grain, Kind
 
 _MOST_LEFT = 8
 _HISTOGRAM = ("_bucket", "_sum", "_count")
@@ -107,7 +108,9 @@ class Draft:
 
 def interesting(names: Iterable[str]) -> list[str]:
     """Metric names that may belong to a consumer."""
-    return sorted(name for name in names if INTERESTING.search(name) and not name.endswith(("_created", "_info")))
+    return sorted(
+        name for name in names if INTERESTING.search(in_words(name)) and not name.endswith(("_created", "_info"))
+    )
 
 
 def draft(name: str, seen: Seen) -> Draft:
@@ -194,7 +197,7 @@ def _of_job(name: str, seen: Seen) -> Draft:
         metric = candidates[0]
         used.add(metric)
         labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
-        signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels), others=tuple(candidates[1:4]))
+        signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels, seen), others=tuple(candidates[1:4]))
     if "consumer_lag" in missing and (whole := _of_topic(seen, used, namespace)) is not None:
         signals = {"consumer_lag": whole, **signals}
         used.add(str(whole.rule["metric"]))
@@ -221,7 +224,7 @@ def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
     if not scored:
         return None
     names = [metric for _, _, metric in scored]
-    rule = _rule("consumer_lag", OF_TOPIC, names[0], seen[names[0]][0])
+    rule = _rule("consumer_lag", OF_TOPIC, names[0], seen[names[0]][0], names)
     note = "of a topic as a whole: a stuck or hot partition cannot be seen"
     return Drafted(rule={**rule, "quality": "proxy", "note": note}, others=tuple(names[1:4]))
 
@@ -296,12 +299,13 @@ def _score(
     plain = re.sub(r"_maximum$|_average$", "", OTLP_RATIO.sub("", _base(signal, metric) if histogram else metric))
     if SIGNALS[signal].grain in (Grain.PARTITION, Grain.GROUP_PARTITION) and _of_summary(metric, names):
         plain = plain.removesuffix("_max")
+    plain = in_words(plain)
     name = plain.removeprefix(f"{namespace}_") if namespace else plain
     if re.search(pattern.never, name) or _odd_unit(signal, plain):
         return 0.0
     labels = series[0] if series else {}
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
-    if signal == "processed" and matched and _outcome_label(labels) is not None:
+    if signal == "processed" and matched and outcome_label(labels) is not None:
         matched.append(2)  # what counts how things ended counts what was done
     if signal == "process_time" and matched and (_label(labels, "topic") or _label(labels, "event_type")):
         matched.append(2)  # any duration by topic or by event type is one of a handler
@@ -343,10 +347,6 @@ def _label(labels: Mapping[str, str], canonical: str, metric: str = "") -> str |
     return None
 
 
-def _outcome_label(labels: Mapping[str, str]) -> str | None:
-    return next((name for name in labels if re.fullmatch(OUTCOME, _plain(name))), None)
-
-
 def _target(signal: str, metric: str, labels: Mapping[str, str]) -> str | None:
     """Label of the target that names the process, for what a process tells of itself and does not name itself."""
     grain = SIGNALS[signal].grain
@@ -362,7 +362,9 @@ def _plain(label: str) -> str:
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
-def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
+def _rule(
+    signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str], names: Iterable[str]
+) -> dict[str, object]:
     wanted = (*pattern.labels, *pattern.more)
     mapped: dict[str, str] = {
         it: theirs
@@ -382,9 +384,10 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
         rule["where"] = dict.fromkeys(numbers, "[0-9]+")
     notes = []
     if SIGNALS[signal].unit == "seconds" and signal != "start_time":
-        scale = next((factor for text, factor in UNITS if re.search(text, metric)), None)
-        if scale is None and not re.search(r"seconds|_s(_|$)", metric):
-            scale = next((factor for text, factor in OWN_UNITS if re.search(text, metric)), None)
+        words = in_words(metric)
+        scale = next((factor for text, factor in UNITS if re.search(text, words)), None)
+        if scale is None and not re.search(r"seconds|_s(_|$)", words):
+            scale = next((factor for text, factor in OWN_UNITS if re.search(text, words)), None)
             notes += [] if scale is not None else ["its name has no unit: taken for seconds"]
         if scale is not None:
             rule["scale"] = scale
@@ -393,11 +396,9 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
         notes.append("a share as Java's clients tell it; librdkafka's needs no counted_twice")
     if signal == "group_state":
         rule["state_label"] = _state_label(labels)
-    if signal == "processed" and (outcome := _outcome_label(labels)) is not None:
-        rule["stat_label"] = outcome
-        if labels[outcome] not in set(ProcessingOutcome):
-            rule["quality"] = "proxy"
-            notes.append("its words for the outcome are its own")
+    if signal == "processed":
+        told, noted = outcome_rule(metric, labels, names)
+        rule, notes = rule | told, [*notes, *noted]
     if (proxy := _proxy(signal, metric, mapped)) is not None:
         rule["quality"] = "proxy"
         notes.insert(0, proxy)

@@ -42,10 +42,19 @@ DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 # A label by which a counter tells how attempts ended.
 OUTCOME = "(processing)?(outcome|status|result|success|acked)"
 
+# Words for how attempts ended, as values of such a label, or in the names of counters.
+WENT_WELL = "ok|success|successful|succeeded|succeed|processed|handled|completed|complete|done|acked|true"
+FAILED = "failed|failure|failures|fail|error|errors|errored|exception|exceptions|nack|nacked|rejected|false"
+
 # Labels of the target that tell the processes of a service apart, where its own metrics do not; best first.
 OF_TARGET = ("pod", "podname", "kubernetespodname", "hostname", "host", "instance")
 # What CloudWatch's exporters and Prometheus put before a label's own name.
 BEFORE_LABELS = re.compile(r"^(dimension|exported)_", re.IGNORECASE)
+
+
+def in_words(name: str) -> str:
+    """A name as Prometheus' guide would have it: `messageHandleTime` is `message_handle_time`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +171,15 @@ PATTERNS: dict[str, Pattern] = {
     ),
     "heartbeat_age": Pattern(
         ((r"last_heartbeat|heartbeat.*(ago|age|seconds)", 3),),
-        never=r"rate|total|max",
+        never=r"rate|total|max|timestamp",
         labels=("member",),
         more=("group",),
     ),
     "poll_age": Pattern(
-        ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
+        ((r"last_poll|poll.*(ago|age)", 3),),
+        never=r"rate|total|avg|max|idle|timestamp",
+        labels=("member",),
+        more=("group",),
     ),
     "start_time": Pattern(((r"start_time", 3),), never=r"offset", labels=("member",), more=("group",)),
     "poll_idle": Pattern(((r"poll_idle", 3), (r"avg", 1)), never=r"max|min|total", labels=("member",), more=("group",)),
@@ -184,6 +196,7 @@ PATTERNS: dict[str, Pattern] = {
     "processed": Pattern(
         (
             (rf"(^|_)({_DONE})_(\w+_)?total|_(processed|handled)_", 2),
+            (rf"(^|_){_RECORDS}_({WENT_WELL})(_total)?$", 2),  # a team's own counter may lack the end
             (rf"(^|_){_RECORDS}_\w*total", 1),
             (r"processed|handled", 1),
         ),
