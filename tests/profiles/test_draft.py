@@ -387,3 +387,13 @@ def test_failures_are_in_a_draft_before_any_attempt_has_failed() -> None:
     rule = parse_profile(text, name="ours").signals["processed"]
     told = {it: rule.kind_of(it) for it in ("success", "error", "FAILED")}
     assert told == {"success": "ok", "error": "failed", "FAILED": "failed"}
+
+
+def test_a_process_s_own_is_not_left_out_because_other_pods_were_looked_at() -> None:
+    """A few series of each metric are read, the largest: of a service with many pods, those of other pods each time."""
+    page = seen(MILLISECONDS)
+    started = [{"__name__": "process_start_time_seconds", "instance": f"{it}:1", "job": "x"} for it in "bcd"]
+    assert "start_time" not in draft("ours", {**page, "process_start_time_seconds": started}).signals
+    assert "not all" in str(
+        draft("ours", {**page, "process_start_time_seconds": started}, most=3).signals["start_time"].rule["note"]
+    )

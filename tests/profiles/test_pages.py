@@ -493,3 +493,5 @@ def test_a_check_names_no_signal_of_servers_where_none_tells_any(
     assert ("isr_shrinks" in listed) == of_brokers
     assert ("bookie_writes" in listed) == of_dispatchers
     assert ("No broker tells of itself here" in shown) != of_brokers
+    # A lag exporter fits, and the metrics of a team's own consumers may be there all the same.
+    assert "draft a profile: workbench profiles new --url http://127.0.0.1:9" in " ".join(shown.split())

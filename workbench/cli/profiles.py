@@ -212,7 +212,9 @@ def new(
             f"{plural(len(candidates), 'metric')} may belong to consumers; only the first {_MOST_CANDIDATES} are looked at."
         )
     with Steps().waiting("Reading examples of the metrics"):
-        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=_EXAMPLES, each="job", at=instant))
+        found = draft(
+            name, source.recent(candidates[:_MOST_CANDIDATES], most=_EXAMPLES, each="job", at=instant), most=_EXAMPLES
+        )
     for words in source.silent:
         say(f"Incomplete: {words}")
     if not found.signals:
@@ -403,3 +405,10 @@ def _print_check(
         )
     SafeConsole().print(table)
     _tell_of_brokers(found, profiles)
+    if (
+        "process_time" not in found
+    ):  # a lag exporter always fits: what the consumers call their own metrics, no known profile may read
+        tell(
+            "Nothing tells how long handlers take, so most causes stay open. If your consumers export it under their own names,"
+            f" draft a profile: workbench profiles new {source}"
+        )

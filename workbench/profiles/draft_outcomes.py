@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from workbench.profiles.draft_labels import plain_label
 from workbench.profiles.usual_metric_names import FAILED, OUTCOME, WENT_WELL, in_words
 from workbench.signals import ProcessingOutcome
 
 
 def outcome_label(labels: Mapping[str, str]) -> str | None:
     """The label that tells how attempts ended."""
-    return next((name for name in labels if re.fullmatch(OUTCOME, re.sub(r"[^a-z0-9]", "", name.lower()))), None)
+    return next((name for name in labels if re.fullmatch(OUTCOME, plain_label(name))), None)
 
 
 def outcome_rule(metric: str, labels: Mapping[str, str], names: Iterable[str]) -> tuple[dict[str, object], list[str]]:

@@ -10,23 +10,20 @@ from typing import cast
 import yaml
 
 from workbench.humanize import one_line
+from workbench.profiles.draft_labels import label_of, plain_label, state_label_of, target_of
 from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place, namespace_of
 from workbench.profiles.draft_outcomes import outcome_label, outcome_rule
 from workbench.profiles.labels_in_metric_names import places as places_of
 from workbench.profiles.usual_metric_names import (
-    BEFORE_LABELS,
     DERIVED_END,
     INTERESTING,
-    LABELS,
     LIKE_LAG,
     NO_COUNT,
-    OF_GROUPS,
     OF_TARGET,
     OF_TOPIC,
     OTLP_RATIO,
     OWN_UNITS,
     PATTERNS,
-    PREFIXES,
     TO_DRAIN,
     UNITS,
     Pattern,
@@ -88,7 +85,7 @@ class Draft:
         places = {it.labels.get("member", "") for it in self.signals.values() if "group" not in it.labels}
         # Where some series of a process name its group, the others are in it, too.
         places -= {it.labels.get("member", "") for it in self.signals.values() if "group" in it.labels}
-        for place in sorted(it for it in places if _plain(it) in OF_TARGET):
+        for place in sorted(it for it in places if plain_label(it) in OF_TARGET):
             lines.append(
                 f"# No group in these series: name that of each {place} in workbench.toml, members = {{'VALUE' = 'GROUP'}}."
             )
@@ -113,7 +110,7 @@ def interesting(names: Iterable[str]) -> list[str]:
     )
 
 
-def draft(name: str, seen: Seen) -> Draft:
+def draft(name: str, seen: Seen, *, most: int | None = None) -> Draft:
     """Draft a profile: of the scrape job that tells most of groups, and of the one that tells most of a consumer's own work.
 
     Metrics of two services are not mixed: a profile has one metric for each signal.
@@ -121,15 +118,18 @@ def draft(name: str, seen: Seen) -> Draft:
     Args:
         name: of the profile.
         seen: labels of some recent series of each metric.
+        most: of a metric's series in one job, no more are in it; None: all are.
     """
-    seen = by_place(seen, {it[label] for of in seen.values() for it in of for label in [_label(it, "topic")] if label})
+    seen = by_place(
+        seen, {it[label] for of in seen.values() for it in of for label in [label_of(it, "topic")] if label}
+    )
     pages: dict[str, dict[str, list[Mapping[str, str]]]] = {}
     for metric, series in seen.items():
         for labels in series:
             pages.setdefault(labels.get("job", ""), {}).setdefault(metric, []).append(labels)
-    drafts = {job: _of_job(name, page) for job, page in sorted(pages.items())}
+    drafts = {job: _of_job(name, page, most) for job, page in sorted(pages.items())}
     if len(drafts) < 2:
-        return next(iter(drafts.values()), _of_job(name, seen))
+        return next(iter(drafts.values()), _of_job(name, seen, most))
     inside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=False)))
     outside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=True)))
     work, group = _part(drafts[inside], of_group=False), _part(drafts[outside], of_group=True)
@@ -174,12 +174,12 @@ def _shared(signal: str) -> bool:
     return SIGNALS[signal].grain in (Grain.GROUP, Grain.PARTITION)
 
 
-def _of_job(name: str, seen: Seen) -> Draft:
+def _of_job(name: str, seen: Seen, most: int | None) -> Draft:
     signals: dict[str, Drafted] = {}
     missing: dict[str, str] = {}
     used: set[str] = set()
     namespace = namespace_of(seen)
-    by_client = not any(_label(labels, "group", metric) for metric, of in seen.items() for labels in of[:1])
+    by_client = not any(label_of(labels, "group", metric) for metric, of in seen.items() for labels in of[:1])
     for signal, pattern in PATTERNS.items():
         scored = sorted(
             (
@@ -202,7 +202,7 @@ def _of_job(name: str, seen: Seen) -> Draft:
         signals = {"consumer_lag": whole, **signals}
         used.add(str(whole.rule["metric"]))
         del missing["consumer_lag"]
-    _without_strangers(signals, missing, seen)
+    _without_strangers(signals, missing, seen, most)
     homeless = by_client or any("member" in it.labels and "group" not in it.labels for it in signals.values())
     return Draft(
         name=name,
@@ -229,7 +229,7 @@ def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
     return Drafted(rule={**rule, "quality": "proxy", "note": note}, others=tuple(names[1:4]))
 
 
-def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], seen: Seen) -> None:
+def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], seen: Seen, most: int | None) -> None:
     """What names no member but its target (every program tells when it began) is a member's only if this target tells of its work."""
 
     def targets(metric: str) -> set[tuple[str | None, str | None]]:
@@ -240,8 +240,14 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
     working = [targets(metric) for it, metric in telling.items() if it in _WORK or "consumer" in metric]
     for signal, drafted in list(signals.items()):
         metric = str(drafted.rule["metric"])
-        unnamed = "group" not in drafted.labels and _plain(drafted.labels.get("member", "")) in OF_TARGET
+        unnamed = "group" not in drafted.labels and plain_label(drafted.labels.get("member", "")) in OF_TARGET
         if unnamed and signal not in (*_WORK, "consumer_lag") and not any(targets(metric) & it for it in working):
+            if (
+                most is not None and len(seen.get(metric, ())) >= most
+            ):  # of a service with more pods, each metric has other ones here
+                note = "only if the pods of the consumers tell it: not all of its series were looked at"
+                signals[signal] = replace(drafted, rule={**drafted.rule, "note": note})
+                continue
             del signals[signal]
             missing[signal] = f"{metric} is of a target that tells of no work of a consumer"
 
@@ -254,7 +260,7 @@ def _left(seen: Seen, used: set[str]) -> dict[str, str]:
         if metric in used or unlike or not series or len(found) >= _MOST_LEFT:
             continue
         labels = series[0]
-        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it, metric)]
+        lacking = [it for it in ("group", "topic", "partition") if not label_of(labels, it, metric)]
         if lacking:
             there = ", ".join(sorted(name for name in labels if name not in ("__name__", "job", "instance"))) or "none"
             found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
@@ -275,10 +281,6 @@ def _of_summary(metric: str, names: Container[str]) -> bool:
     """Whether it is the maximum of values that were counted and added up: the last one is told by nothing else."""
     whole = metric.removesuffix("_max")
     return whole != metric and whole not in names and f"{whole}_sum" in names and f"{whole}_count" in names
-
-
-def _state_label(labels: Mapping[str, str]) -> str | None:
-    return next((name for name in labels if name.lower() in ("state", "status", "group_state", "groupstate")), None)
 
 
 def _score(
@@ -307,59 +309,28 @@ def _score(
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
     if signal == "processed" and matched and outcome_label(labels) is not None:
         matched.append(2)  # what counts how things ended counts what was done
-    if signal == "process_time" and matched and (_label(labels, "topic") or _label(labels, "event_type")):
+    if signal == "process_time" and matched and (label_of(labels, "topic") or label_of(labels, "event_type")):
         matched.append(2)  # any duration by topic or by event type is one of a handler
     if not matched or max(matched) < 2:
         return 0.0
     lacking = _lacking(signal, pattern, metric, labels)
     if signal in ("consumer_lag", "time_lag") and not any(
-        (_label(labels, "group", metric), _label(labels, "member"), _target(signal, metric, labels))
+        (label_of(labels, "group", metric), label_of(labels, "member"), target_of(signal, metric, labels))
     ):
         return 0.0
-    if signal == "committed_offset" and not _label(labels, "group", metric) and "commit" not in name:
+    if signal == "committed_offset" and not label_of(labels, "group", metric) and "commit" not in name:
         return 0.0
-    if signal == "group_state" and _state_label(labels) is None:
+    if signal == "group_state" and state_label_of(labels) is None:
         return 0.0
-    if lacking or any(_label(labels, it) for it in pattern.without):
+    if lacking or any(label_of(labels, it) for it in pattern.without):
         return 0.0
     # Finer labels are better, and so is a group of its own.
     finer = sum(
-        bool(_label(labels, it, metric))
+        bool(label_of(labels, it, metric))
         for it in ("group", "broker", "processor")
         if it in (*pattern.labels, *pattern.more)
     )
     return sum(matched) + 0.5 * finer + 0.1 * (metric.endswith("_bucket"))
-
-
-def _label(labels: Mapping[str, str], canonical: str, metric: str = "") -> str | None:
-    """The exporter's label for a canonical one, by its name; a partition also by its values (clients have one of their own, -1)."""
-    plain = {
-        _plain(BEFORE_LABELS.sub("", name)): name
-        for name in labels
-        if name not in ("__name__", "le", "exported_instance")
-    }
-    of_a_group = ("name",) if canonical == "group" and OF_GROUPS.search(metric) else ()
-    for wanted in (*LABELS[canonical], *of_a_group):
-        for it, name in plain.items():
-            fits = re.fullmatch(PREFIXES + f"({wanted})", it)
-            if fits and (canonical != "partition" or re.fullmatch(r"-?[0-9]+", labels[name])):
-                return name
-    return None
-
-
-def _target(signal: str, metric: str, labels: Mapping[str, str]) -> str | None:
-    """Label of the target that names the process, for what a process tells of itself and does not name itself."""
-    grain = SIGNALS[signal].grain
-    if grain in (Grain.GROUP, Grain.PARTITION):
-        return None
-    if grain is Grain.GROUP_PARTITION and (OF_GROUPS.search(metric) or _label(labels, "group")):
-        return None
-    plain = {_plain(name): name for name in labels}
-    return next((plain[it] for it in OF_TARGET if it in plain), None)
-
-
-def _plain(label: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
 def _rule(
@@ -369,12 +340,12 @@ def _rule(
     mapped: dict[str, str] = {
         it: theirs
         for it in ("group", "topic", "partition", "member", "broker", "processor", "queue")
-        if it in wanted and (theirs := _label(labels, it, metric))
+        if it in wanted and (theirs := label_of(labels, it, metric))
     }
     mapped = {
         it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
     }
-    if "member" in wanted and "member" not in mapped and (process := _target(signal, metric, labels)) is not None:
+    if "member" in wanted and "member" not in mapped and (process := target_of(signal, metric, labels)) is not None:
         mapped["member"] = process
     rule: dict[str, object] = {"metric": metric, "labels": mapped}
     numbers = [it for it in places_of(metric) if it in NUMBERS]
@@ -395,7 +366,7 @@ def _rule(
         rule["counted_twice"] = True
         notes.append("a share as Java's clients tell it; librdkafka's needs no counted_twice")
     if signal == "group_state":
-        rule["state_label"] = _state_label(labels)
+        rule["state_label"] = state_label_of(labels)
     if signal == "processed":
         told, noted = outcome_rule(metric, labels, names)
         rule, notes = rule | told, [*notes, *noted]
@@ -440,7 +411,7 @@ def _lacking(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, st
     return [
         it
         for it in pattern.labels
-        if not _label(labels, it, metric) and not (it == "member" and _target(signal, metric, labels))
+        if not label_of(labels, it, metric) and not (it == "member" and target_of(signal, metric, labels))
     ]
 
 

@@ -26,7 +26,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     ),
     "broker": ("broker(id)?", "nodeid", "node"),
     "event_type": EVENT_TYPES,
-    "processor": (*EVENT_TYPES, "type", "name", "operation(name)?"),
+    "processor": (*EVENT_TYPES, "type", "name", "operation(name)?", "(stage|step|phase)(name)?"),
     "queue": ("queue(id|name)?", "worker(id|name)?", "shard", "thread(id|name)?"),
 }
 # What systems put before a label's own name.
