@@ -48,7 +48,9 @@ def _may_hang(row: Row) -> bool:
     # Fewer than one member owns are no lost member; and where others go on, it is no proof that somebody polls.
     each = row.each_members_partitions
     fewer = each is not None and row.stuck_count < floor(each)
-    return row.stuck_count > 0 and not fewer and not (row.every_member_polls or row.rebalances_often)
+    # Records that are tried again, by members whose handlers all end what they begin: nobody hangs.
+    alive = row.tried_again and row.every_member_works
+    return row.stuck_count > 0 and not fewer and not (row.every_member_polls or alive or row.rebalances_often)
 
 
 def _words(row: Row) -> str:

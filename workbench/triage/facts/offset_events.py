@@ -154,4 +154,4 @@ class Events(ProcessorFacts):
     def failing_baseline_share(self) -> Number:
         """The same in the baseline."""
         ended = sum(p.outcomes or 0.0 for p in self.processors)
-        return ratio(total(times(p.failing_baseline, p.outcomes or 0.0) for p in self.processors), ended)
+        return ratio(total(times(p.failing_baseline, p.outcomes) for p in self.processors if p.outcomes), ended)

@@ -258,7 +258,7 @@ class Partitions(Events):
     @fact
     def hot_fills_a_thread(self) -> bool:
         """Whether its own work is the limit, and handling what arrives in a hot partition takes all that its one reader has."""
-        records = total(p.rate_per_second for p in self.processors)
+        records = self.handled_per_second or None
         took = total(times(p.rate_per_second, p.process_seconds) for p in self.processors)
         hot = (p.arrival_per_second for p in self.partitions if p.partition in self.hot_partitions)
         work = times(least(*hot), ratio(took, records))

@@ -38,6 +38,7 @@ from workbench.triage.facts.unknown_numbers import (
     any_of,
     at_least,
     at_most,
+    below,
     known,
     least,
     lower_median,
@@ -286,8 +287,22 @@ class WorkFacts(MeasuredSubscription):
 
     @cached_property
     def handled_per_second(self) -> float:
-        """Records/s that all handlers finish together."""
-        return sum(p.rate_per_second or 0.0 for p in self.processors)
+        """Records/s that all handlers finish together.
+
+        Where stages of a handler are timed, each has every record: how many these are, the handler's own count says.
+        """
+        timed = [p for p in self.processors if p.rate_per_second]
+        rate, attempts = sum(p.rate_per_second or 0.0 for p in timed), sum(p.attempts or 0.0 for p in timed)
+        ended = sum((p.outcomes or 0.0) - (p.failed or 0.0) for p in self.processors)
+        by_stages = min(ended, attempts) > 0 and not any(p.outcomes for p in timed)
+        return rate * min(1.0, ended / attempts) if by_stages else rate
+
+    @fact
+    def every_member_works(self) -> bool:
+        """Whether the handlers of each member have ended something lately, whatever became of it: none of them hangs."""
+        limit = self.limits.poll_age_seconds
+        works = sum(1 for it in self.members if it.live and below(it.worked_ago_seconds, limit) is True)
+        return works >= (self.group_members or 1)
 
     @fact
     def every_member_polls(self) -> bool:
