@@ -130,6 +130,20 @@ def test_ends_of_logs_are_read_for_groups_that_the_exporter_does_not_know(
     assert ("job", 20.0) in lags
 
 
+@pytest.mark.parametrize("groups", [None, ["job"]])
+def test_the_end_that_a_query_saw_hides_no_lag(groups: list[str] | None) -> None:
+    """Spark tells the log's end of the batch that it has read, behind which nothing waits: the exporter's is asked for all the same."""
+    now, place = END.timestamp(), {"query": "job", "topic": "t", "partition": "0"}
+    read, latest = ({"__name__": f"spark_kafka_{it}_offset", **place} for it in ("end", "latest"))
+    there = [(LOG_END, [[now, "90"]]), (read, [[now, "70"]]), (latest, [[now, "70"]])]
+    with scripted(Script(answer=by_selector(*there))) as server:
+        asked = source(server.url)
+        asked.profiles = [load_profile("kafka_exporter"), load_profile("spark_streaming")]
+        asked.members = {"job": "job"}
+        rows = asked.collect(WINDOW, groups=groups).series.to_samples().to_pylist()
+    assert {row["value"] for row in rows if row["signal"] == "consumer_lag"} == {20.0}
+
+
 @given(st.integers(0, 10**9), st.integers(1, 60_000), st.sampled_from([15, 30, 60, 300]))
 def test_chunks_cover_every_instant_once(start: int, points: int, step: int) -> None:
     """Aligned to the step, below Prometheus' limit of points, in order, with no instant twice and none left out."""

@@ -36,7 +36,7 @@ from workbench.collect.source_join import (
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
-from workbench.profiles import LeftOut, MappingRule, Profile
+from workbench.profiles import LeftOut, MappingRule, Profile, Quality
 from workbench.profiles.profile_fit import asked_for
 from workbench.prometheus_settings import PrometheusAddress, names_of
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
@@ -361,8 +361,12 @@ class _Found:
 
 
 def _needs_ends(profile: Profile) -> bool:
-    """Whether it tells how far groups have read, and neither their lag nor the ends of the logs: another profile tells those."""
-    return "committed_offset" in profile.signals and not profile.signals.keys() & {"consumer_lag", "log_end_offset"}
+    """Whether it tells how far groups have read, and neither their lag nor the ends of the logs: another profile tells those.
+
+    An end that is a proxy is none: Spark's is that of the batch which it has read, so nothing would ever wait behind it.
+    """
+    exact = profile.quality("log_end_offset") is Quality.EXACT
+    return "committed_offset" in profile.signals and "consumer_lag" not in profile.signals and not exact
 
 
 def _joined(tables: Sequence[_Found]) -> _Found:
