@@ -73,6 +73,20 @@ def test_a_cluster_is_read_with_its_own_thresholds(tmp_path: Path) -> None:
         ("[windows]\nlength = '15 parsecs'", "parsecs"),
         ("[windows]\nlength = 'P9999999D'", "windows.length"),
         ("[windows]\nbaseline = -5", "windows.baseline"),
+        ("[windows]\nlength = 15", 'windows.length: a duration is a text with its unit, such as "15m"'),
+        ("[windows]\nlength = true", "windows.length: a duration is a text"),
+        ("[clusters.prod.groups.g]\ntime_lag_objective = 120", "groups.g.time_lag_objective: a duration is a text"),
+        ("[clusters.prod]\ntimeout_seconds = true", "timeout_seconds: it must be a number, and not true or false"),
+        ("[thresholds]\nrebalances = true", "thresholds.rebalances: it must be a number, and not true or false"),
+        (
+            "[clusters.prod]\nkafka = {'sasl.password' = '${NOT_SET_4711}'}",
+            "clusters.prod.kafka.sasl.password uses ${NOT",
+        ),
+        (
+            "[clusters.prod]\nmetrics = ['http://a', '${file:/none}']",
+            "clusters.prod.metrics.1 uses ${file:/none}, which",
+        ),
+        ("[clusters.prod]\nbootstrap = 'SASL_SSL://u:hunter2@k:1'", "bootstrap: 'k:1' is not host:port"),
         ("[thresholds]\ntime_lag_objective_seconds = inf", "thresholds.time_lag_objective_seconds"),
         ("[thresholds]\nhot_floor_messages = nan", "thresholds.hot_floor_messages"),
         ("[clusters.prod]\ntimeout_seconds = inf", "clusters.prod.timeout_seconds"),
@@ -86,6 +100,27 @@ def test_a_wrong_field_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises((ConfigError,)) as caught:
         load_settings(write(tmp_path, text))
     assert named in caught.value.message
+    assert "hunter2" not in caught.value.message
+
+
+def test_a_file_may_begin_with_the_mark_of_an_editor(tmp_path: Path) -> None:
+    """Editors of Windows put a byte order mark before UTF-8 and end lines with CRLF: the settings are the same."""
+    path = tmp_path / "workbench.toml"
+    path.write_bytes(b'\xef\xbb\xbf[clusters.prod]\r\nbootstrap = "k:9092"\r\n')
+    assert load_settings(path).cluster("prod").bootstrap == "k:9092"
+
+
+def test_what_is_put_in_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password that looks like a place for a value is a password, and a file that is too long is refused, not cut."""
+    (tmp_path / "other").write_text("other")
+    password = f"a${{file:{tmp_path / 'other'}}}b"
+    monkeypatch.setenv("KAFKA_PASSWORD", password)
+    path = write(tmp_path, "[clusters.prod]\nkafka = { 'sasl.password' = '${KAFKA_PASSWORD}' }")
+    assert load_settings(path).cluster("prod").kafka["sasl.password"] == password
+    (tmp_path / "long").write_text("k" * 70_000)
+    path = write(tmp_path, f"[clusters.prod]\nkafka = {{ 'ssl.key.pem' = '${{file:{tmp_path / 'long'}}}' }}")
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.key\.pem uses .*: File too large"):
+        load_settings(path)
 
 
 def test_secrets_come_from_the_environment_and_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

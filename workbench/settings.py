@@ -137,7 +137,8 @@ class Cluster(Strict):
         for text in value.split(",") if value is not None else ():
             found = _BROKER.fullmatch(text.strip())
             if found is None or not 0 < int(found[1] or 1) < 65_536:
-                raise ValueError(f"{text.strip()!r} is not host:port, such as kafka-1:9092")
+                host = text.strip().rpartition("@")[2]  # before it, somebody may have written a password
+                raise ValueError(f"{host!r} is not host:port, such as kafka-1:9092")
         return value
 
     @field_validator("metrics")

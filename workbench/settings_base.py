@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
 
 from workbench.errors import WindowError
 from workbench.window import parse_duration
@@ -14,6 +14,8 @@ LONGEST = timedelta(days=366)  # more is a mistake in the unit
 
 
 def _duration(value: Any) -> Any:
+    if isinstance(value, int | float):  # of 15, nobody can say whether seconds or minutes are meant
+        raise ValueError('a duration is a text with its unit, such as "15m"')
     try:
         # ISO 8601 ("PT18S") is how pydantic itself writes one.
         return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
@@ -30,3 +32,11 @@ class Strict(BaseModel):
     """A table of the settings: no unknown fields, no change, no value in messages."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
+        # The validator takes true for 1. A number as text stays one: environment variables have no other.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in (int, float):
+            raise ValueError("it must be a number, and not true or false")
+        return value

@@ -284,7 +284,7 @@ def _cluster(given: Answers, profiles: Sequence[str]) -> Cluster:
         "timeout_seconds": _TRY_SECONDS,
     }
     for key, of in (("kafka", "--property"), ("prometheus", "--prometheus"), ("metrics", "--metrics")):
-        values[key] = from_environment(values[key], Path(of))  # each is tried as it will be read from the file
+        values[key] = from_environment(values[key], Path(of), key)  # each is tried as it will be read from the file
     return checked_cluster({**values, **({"profiles": list(profiles)} if profiles else {})})
 
 
