@@ -173,3 +173,11 @@ def test_topics_by_convention_and_by_settings() -> None:
     assert names_of_letters(names, ["orders*"]) == ["orders", "orders-dead", "orders-dlt", "orders.DLQ"]
     assert source_by_name("orders-dlt", names) == "orders"
     assert source_by_name("other-dlt", names) is None
+
+
+@pytest.mark.parametrize("word", [b"null", b"none", b"-100", b"n/a ", b"unknown!", b"-1234567"])
+def test_a_word_of_four_or_eight_letters_is_no_binary_number(word: bytes) -> None:
+    """A header that says in words that there is no number gives none: Spring's binary numbers have as many bytes."""
+    headers = [("wb_topic", b"orders"), ("wb_partition", word), ("wb_offset", word)]
+    origin = Reader().origin(headers)
+    assert (origin.topic, origin.partition, origin.offset) == ("orders", None, None)

@@ -304,12 +304,15 @@ def _place(value: bytes | None, topic: bytes | None) -> tuple[int | None, int | 
 
 
 def _number(value: bytes | None, most: int) -> int | None:
-    """A number as decimal text, or as Spring's big-endian int or long: as text, such bytes would be too large."""
+    """A number as decimal text, or as Spring's big-endian int or long: as text, such bytes would be too large.
+
+    Bytes that are a text are none of these: `null` or `none` is no partition 1,853,189,228.
+    """
     if not value or len(value) > 20:
         return None
     if value.isdigit():
         number = int(value)
-    elif len(value) in (4, 8):
+    elif len(value) in (4, 8) and not value.decode("latin-1").isprintable():
         number = int.from_bytes(value, "big", signed=True)
     else:
         return None
