@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from workbench.features.condense import COLUMNS
 from workbench.history.partition_histories import JudgedHistory, comes_again, read
 from workbench.history.partition_series import PartitionHistory
-from workbench.samples import SERIES_ORDER, SampleBatch
+from workbench.samples import DERIVED, SERIES_ORDER, SampleBatch
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -156,3 +157,18 @@ def test_what_comes_and_goes_is_counted_of_the_group_and_ends_when_it_stays_away
 ) -> None:
     """Members that die in turn make other partitions late each time; and what happened twice is over after longer than in between."""
     assert comes_again(parts) is again
+
+
+@pytest.mark.parametrize("exporter", [True, False])
+def test_a_lag_that_was_worked_out_is_known_from_who_told_the_end(exporter: bool) -> None:
+    """A query of Spark tells the end of the batch that it has read: the difference, always 0, is no measurement of somebody else."""
+    at = np.arange(-4500.0, 0.1, 15.0)
+    micros = [round((END.timestamp() + float(it)) * 1e6) for it in at]
+    place, ends = {"topic": "t", "partition": 0}, list(map(float, 1e6 + 50 * (at + 10_000)))
+    query, other, made = SampleBatch("c", "query"), SampleBatch("c", "exporter"), SampleBatch("c", DERIVED)
+    query.add("committed_offset", {"group": "g", "member": "q", **place}, micros, ends)
+    (other if exporter else query).add("log_end_offset", place, micros, ends)
+    made.add("consumer_lag", {"group": "g", **place}, micros, [0.0] * len(at))
+    rows = pa.concat_tables([it.to_arrow().select(list(COLUMNS)) for it in (query, other, made)])
+    samples = rows.sort_by([(name, "ascending") for name in (*SERIES_ORDER, "ts")])
+    assert read(samples, WINDOW, lambda _group: Thresholds()).stories[KEY][0].by_client is not exporter

@@ -18,14 +18,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.source_agreement import GAP_INTERVALS
-from workbench.collect.source_join import DERIVED, with_derived
+from workbench.collect.source_join import with_derived
 from workbench.humanize import listed
 from workbench.job_signals import READ_AS_COMMITTED
 from workbench.judgement_numbers import MOST, SEVERAL
 from workbench.profiles import Profile
 from workbench.profiles.left_out_series import WHOLE
 from workbench.quantiles import median
-from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, concat, concat_series, position_of
+from workbench.samples import (
+    DERIVED,
+    Flag,
+    FloatArray,
+    IntArray,
+    SeriesTable,
+    codes_of,
+    concat,
+    concat_series,
+    position_of,
+)
 
 # Labels of a metric that name the owner of a partition.
 OWNER_LABELS = frozenset({

@@ -20,9 +20,8 @@ from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
 from workbench.profiles.left_out_series import WHOLE
 from workbench.profiles.mapping_rule import first_of_form
-from workbench.samples import SampleBatch, SeriesTable, codes_of, concat_series
+from workbench.samples import DERIVED, SampleBatch, SeriesTable, codes_of, concat_series
 
-DERIVED = "derived"
 _OWN_ID = re.compile(r"consumer-(.+)-\d+")
 
 
