@@ -405,9 +405,8 @@ def _print_check(
         )
     SafeConsole().print(table)
     _tell_of_brokers(found, profiles)
-    if (
-        "process_time" not in found
-    ):  # a lag exporter always fits: what the consumers call their own metrics, no known profile may read
+    # A lag exporter always fits: what the consumers call their own metrics, no known profile may read.
+    if "process_time" not in found:
         tell(
             "Nothing tells how long handlers take, so most causes stay open. If your consumers export it under their own names,"
             f" draft a profile: workbench profiles new {source}"

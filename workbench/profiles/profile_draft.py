@@ -242,9 +242,8 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
         metric = str(drafted.rule["metric"])
         unnamed = "group" not in drafted.labels and plain_label(drafted.labels.get("member", "")) in OF_TARGET
         if unnamed and signal not in (*_WORK, "consumer_lag") and not any(targets(metric) & it for it in working):
-            if (
-                most is not None and len(seen.get(metric, ())) >= most
-            ):  # of a service with more pods, each metric has other ones here
+            # Of a service with more pods, each metric has other ones here.
+            if most is not None and len(seen.get(metric, ())) >= most:
                 note = "only if the pods of the consumers tell it: not all of its series were looked at"
                 signals[signal] = replace(drafted, rule={**drafted.rule, "note": note})
                 continue
