@@ -182,6 +182,14 @@ def test_a_page_of_an_own_program_leads_to_a_profile(tmp_path: Path) -> None:
     check(run_here(*look, cwd=tmp_path), 5, "connection refused")
 
 
+def test_a_page_is_looked_at_though_kafka_does_not_answer(tmp_path: Path) -> None:
+    """What one source lacks hides nothing of another."""
+    with scripted(Script(body=PAGE)) as server:
+        shown = run_here("init", "--yes", "--bootstrap", "127.0.0.1:9", "--metrics", server.url, cwd=tmp_path)
+    assert shown.returncode == 5
+    assert "✓ metrics: 1 profile fits" in shown.stderr
+
+
 def test_a_page_without_a_lag_says_what_else_a_triage_needs(tmp_path: Path) -> None:
     """How long handlers take is known then, and of which group nobody."""
     page = b"watermill_x 1\n# TYPE subscriber_messages_received_total counter\nsubscriber_messages_received_total 1\n"

@@ -10,8 +10,10 @@ import pytest
 
 from tests.servers import Script, scripted
 from workbench.collect.capture import read_capture
+from workbench.collect.page_history import PageHistory
 from workbench.collect.recorder import Recorder
-from workbench.errors import NoSeriesError
+from workbench.collect.samples_from_prometheus import Collected
+from workbench.errors import MixedSourcesError, NoSeriesError
 from workbench.settings import Cluster
 
 ROUNDS = 6
@@ -88,6 +90,18 @@ def test_times_of_batches_are_for_each_record(tmp_path: Path) -> None:
     count, total = (found["pay", "pay-0", it] for it in ("count", "sum"))
     assert count[-1] - count[0] == 300.0 * (ROUNDS - 1)
     assert total[-1] - total[0] == pytest.approx(0.2 * (ROUNDS - 1))
+
+
+def test_pages_that_contradict_each_other_cost_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is completed with all that single looks told, and says why the threads are missing."""
+
+    def contradicting(_self: PageHistory, *_: object) -> Collected:
+        raise MixedSourcesError("Two clusters answer.")
+
+    monkeypatch.setattr(PageHistory, "_collected", contradicting)
+    rows = recorded(tmp_path / "a", {})
+    assert len([row for row in rows if row["signal"] == "deserialized"]) == ROUNDS
+    assert read_capture(tmp_path / "a").info.sources == ["Two clusters answer."]
 
 
 @pytest.mark.parametrize("profiles", [("micrometer",), ("spring_listener",)])

@@ -220,7 +220,7 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
         look("Kafka", lambda: _groups_of(cluster))
     for number, page in enumerate(given.metrics, 1):
         look(f"metrics page {number}" if len(given.metrics) > 1 else "metrics page", partial(_page, page))
-    if given.prometheus is None and len(given.metrics) > len(failed):
+    if given.prometheus is None and len(given.metrics) > sum(it.startswith("metrics page") for it in failed):
         look("metrics", lambda: _fitting(cluster, profiles))
     return profiles, failed
 

@@ -19,6 +19,7 @@ from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.samples_from_prometheus import Collected, PrometheusSource
 from workbench.collect.selectors import LabelMatcher, MatcherType
+from workbench.errors import MixedSourcesError
 from workbench.profiles import Profile
 from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import SeriesTable, concat, most_trusted
@@ -79,7 +80,10 @@ class PageHistory:
         """
         if not self._kept:
             return samples, ()
-        found = self._collected(window, cluster, members, pc.unique(samples["topic"]).drop_null().to_pylist())
+        try:
+            found = self._collected(window, cluster, members, pc.unique(samples["topic"]).drop_null().to_pylist())
+        except MixedSourcesError as error:  # what was recorded stays, without what cannot be told
+            return samples, (error.message,)
         own = [it.name for it in self._threads]
         threads = found.series.where(pc.is_in(found.series.names["source"], pa.array(own)))
         if not len(threads):
