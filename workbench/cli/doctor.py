@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.options import cluster_option, completing, config_option, default_cluster, json_option
-from workbench.errors import EvidenceError, ExitCode, SourceUnreachableError, WorkbenchError
-from workbench.humanize import duration, listed, plural, shell_word
+from workbench.errors import ConfigError, EvidenceError, ExitCode, SourceUnreachableError, WorkbenchError
+from workbench.humanize import did_you_mean, duration, listed, plural, shell_word
 from workbench.safe_output import tell, write_json
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
             check(f"{it.name}: metrics page", partial(_page, it, url), needed=True)
+    for target in settings.serve.targets if cluster is None else ():
+        if strange := [it for it in target.clusters if it not in settings.clusters]:
+            check(f"target {target.name}", partial(_told_of, strange, list(settings.clusters)), needed=False)
     if as_json:
         write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
@@ -86,6 +89,14 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
             mark = ("✓", "green") if good else ("✗", "red" if needed else "yellow")
             tell(f" {name:22} {text}", mark=mark)
     return ExitCode.OK if all(good or not needed for _, good, _, needed in checks) else ExitCode.SOURCE
+
+
+def _told_of(strange: Sequence[str], known: Sequence[str]) -> str:
+    """An alert may come from a cluster that the settings do not have; but a name that is mistyped is told of nothing."""
+    first = strange[0]
+    raise ConfigError(
+        f"It is told only of clusters that it names, and {first!r} is none of the settings.{did_you_mean(first, known)}"
+    )
 
 
 def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json: bool) -> int:
