@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +110,21 @@ def test_an_end_that_is_not_after_its_start_is_told_before_a_button_is_pressed()
         start.value = typed
         end.value = "2026-11-20T20:00:00Z"
         assert 'role="status"' in end.told.value
+
+
+def test_a_time_that_is_relative_stays_so_while_the_clock_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second passes between any two looks at it: the picker that the text has filled in is no pick of a person."""
+    real, looks = parse_instant, count()
+
+    def later(text: str, **more: Any) -> datetime:
+        return real(text, **more) + timedelta(seconds=next(looks))
+
+    monkeypatch.setattr("workbench.widgets.time_input.parse_instant", later)
+    panel = TriagePanel(Inputs(capture="somewhere", since="3h ago", until="2h ago"))
+    panel.address.zone = "America/New_York"
+    assert (panel.inputs.since, panel.inputs.until) == ("3h ago", "2h ago")
+    panel.since.picker.value = datetime(2026, 11, 21, 3, 0)  # noqa: DTZ001 - the picker is naive
+    assert panel.since.value == "2026-11-21T03:00:00-05:00"
 
 
 def test_every_time_of_a_panel_is_such_a_field() -> None:

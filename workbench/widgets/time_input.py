@@ -45,6 +45,7 @@ class TimeField(w.Box):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         self._address, self._after = address, after
+        self._shown: datetime | None = None  # what the picker was given here, by the text
         self.line = text(value, description, placeholder, f"{hook}-text", **options)
         self.line.continuous_update = True
         self.picker = hooked(w.NaiveDatetimePicker(description="or pick", max=_LAST), f"{hook}-picker")
@@ -100,7 +101,8 @@ class TimeField(w.Box):  # type: ignore[misc]
         zone, typed = self._zone, self.value.strip()
         self.picker.disabled = zone is None
         if not typed:
-            self.picker.value, self.told.value = None, ""
+            self.picker.value = self._shown = None
+            self.told.value = ""
             return
         try:
             at = parse_instant(typed, zone=zone)
@@ -111,7 +113,8 @@ class TimeField(w.Box):  # type: ignore[misc]
             return
         self.told.value = f'<div class="wb"><p class="soft" role="status">{escape(in_both(at, zone))}</p></div>'
         if zone is not None:
-            self.picker.value = at.astimezone(zone).replace(tzinfo=None, microsecond=0)
+            self._shown = at.astimezone(zone).replace(tzinfo=None, microsecond=0)
+            self.picker.value = self._shown
 
     def _check_order(self, end: datetime) -> None:
         """Refuse an end that is not after its start, if that can be read."""
@@ -126,14 +129,10 @@ class TimeField(w.Box):  # type: ignore[misc]
             )
 
     def _picked(self, change: Any) -> None:
-        """Fill in what was picked; what the text says already is not written in other words."""
+        """Fill in what was picked; what the text has put there is not written in other words: "3h ago" is later by now."""
         zone, picked = self._zone, change["new"]
-        if zone is None or picked is None:
+        if zone is None or picked is None or picked == self._shown:
             return
-        with suppress(WindowError):
-            at = parse_instant(self.value, zone=zone).astimezone(zone)
-            if at.replace(tzinfo=None, microsecond=0) == picked:
-                return
         with suppress(OverflowError):  # in the first and last hours of the calendar
             self.value = picked.replace(tzinfo=zone).isoformat(timespec="seconds")
 
