@@ -20,6 +20,9 @@ _SETTINGS_BYTES = 4 << 20  # enough for ten thousand clusters
 _SETTINGS_DEPTH = 20  # a valid file has five levels; its readers are recursive
 
 
+_ONE_OF = {"str": "a text", "int": "a number", "float": "a number", "bool": "true or false"}
+
+
 class Problem(NamedTuple):
     """First problem of a document.
 
@@ -47,9 +50,6 @@ def first_problem(error: ValidationError, *, whole: str = "the whole") -> Proble
         kinds = dict.fromkeys(_ONE_OF[it["loc"][-1]] for it in alike if it["loc"][-1] in _ONE_OF)
         place, reason = place[:-1], f"it must be {' or '.join(kinds)}"
     return Problem(".".join(str(part) for part in place) or whole, reason, first["type"] == "extra_forbidden")
-
-
-_ONE_OF = {"str": "a text", "int": "a number", "float": "a number", "bool": "true or false"}
 
 
 def _in_our_words(kind: str, said: str) -> str:

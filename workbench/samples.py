@@ -56,8 +56,9 @@ _OWN = {
 OF_A_MEMBER = ("signal", "group", "topic", "member")
 LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
 
-# In this order every series, and every entity that several members report, is one run of rows (sorted by time).
 DERIVED = "derived"  # source of what was worked out from other series
+
+# In this order every series, and every entity that several members report, is one run of rows (sorted by time).
 SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
 
 # Groups and their members: a row for each partition that a member has; one with nulls for a member without any, and for a group

@@ -227,17 +227,12 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
 
 def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     """Of its Prometheus, or without one of its metrics pages."""
-    from workbench.collect.page_metrics import PageMetrics
-    from workbench.collect.samples_from_prometheus import PrometheusSource
+    from workbench.collect.page_metrics import names_of_metrics
     from workbench.profiles import known_profiles
     from workbench.profiles.profile_fit import fitting, recommended
 
     every, servers = known_profiles(), cluster.prometheus_servers
-    source = (
-        PrometheusSource.of(cluster, every, timeout_seconds=_TRY_SECONDS)
-        if servers
-        else PageMetrics(urls=cluster.metrics, profiles=every, timeout_seconds=_TRY_SECONDS)
-    )
+    source = names_of_metrics(cluster, every, timeout_seconds=_TRY_SECONDS)
     there = source.names()
     fits = recommended(fitting(every, source.examples(among=there), names=there))
     found = [it.profile.name for it in fits]

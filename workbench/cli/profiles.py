@@ -26,8 +26,6 @@ from workbench.safe_output import say, tell, tell_page, write_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from workbench.collect.page_metrics import PageMetrics
-    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import Profile, Quality
     from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
@@ -109,6 +107,7 @@ def check(
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
     from workbench.cli.progress import Steps
+    from workbench.collect.page_metrics import names_of_metrics
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.profile_fit import RuleState, coverage, fit, fitting, recommended
     from workbench.window import parse_instant
@@ -121,7 +120,7 @@ def check(
     wanted = [*names] or ([*target.profiles] if cluster is not None else [])
     profiles = known_profiles(wanted)
     instant = parse_instant(at) if at is not None else None
-    source = _names_of(target, profiles)
+    source = names_of_metrics(target, profiles)
     with Steps(quiet=as_json).waiting(_reading(target)):
         there = source.names(at=instant)
         examples = source.examples(at=instant, among=there)
@@ -195,6 +194,7 @@ def new(
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
     """
     from workbench.cli.progress import Steps
+    from workbench.collect.page_metrics import names_of_metrics
     from workbench.files import atomic_write, writing
     from workbench.profiles.draft_labels_from_names import some_of_each
     from workbench.profiles.profile_draft import draft, interesting
@@ -203,7 +203,7 @@ def new(
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
-    source = _names_of(target, [], job=job)
+    source = names_of_metrics(target, [], job=job)
     instant = parse_instant(at) if at is not None else None
     with Steps().waiting(_reading(target)):
         candidates = some_of_each(interesting(source.names(at=instant)), _EXAMPLES)
@@ -270,23 +270,6 @@ def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluste
             hint="Give a Prometheus with --url.",
         )
     return target
-
-
-def _names_of(
-    target: Cluster, profiles: Sequence[Profile], *, job: str | None = None
-) -> PrometheusSource | PageMetrics:
-    """What tells which metrics there are: its Prometheus, as that is what a triage reads, or else its pages."""
-    from workbench.collect.page_metrics import PageMetrics
-    from workbench.collect.samples_from_prometheus import PrometheusSource
-
-    addresses = target.prometheus_servers
-    if not addresses:
-        if job is not None:
-            raise UsageError("Metrics pages tell of no scrape job.", hint="Leave out --job.")
-        return PageMetrics(urls=target.metrics, profiles=profiles, timeout_seconds=target.timeout_seconds)
-    if job is not None:
-        addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
-    return PrometheusSource.of(target, profiles, addresses=addresses)
 
 
 def _where(target: Cluster) -> str:

@@ -21,7 +21,7 @@ from workbench.collect.source_agreement import Measured, measured
 from workbench.samples import FloatArray, IntArray, SeriesTable, concat_series
 from workbench.signals import FAILURES
 
-_READ = "deserialized"
+READ = "deserialized"  # the signal that tells how many records a client has read
 # Records without a call of their own are those of batches if they are more than what waited for a while, and a quarter of all calls.
 _OF_CALLS = 0.25
 
@@ -59,7 +59,7 @@ class GroupsOfProcesses:
             self._clients[place][group].add(it["member"])
             self._places[it["member"]].add(place)
             self._by_label[process_label(where)].add(place)
-            if it["signal"] != _READ or it["topic"] in dotted:
+            if it["signal"] != READ or it["topic"] in dotted:
                 continue
             metric = where.get("__name__", "")
             if self._tells.setdefault((place, group), metric) == metric:
@@ -137,7 +137,7 @@ class GroupsOfProcesses:
         known, starts = set(self._read), series.starts
         for at, signal in enumerate(series.names["signal"].to_pylist()):
             place, group = process_of(labels[at]), told[at][0]
-            if signal == _READ and place and group and (unit := (place, group, _copy(labels[at]))) not in known:
+            if signal == READ and place and group and (unit := (place, group, _copy(labels[at]))) not in known:
                 self._read[unit][0].append(measured(series, starts, [at]))
 
     def _group(self, group: str | None, thread: str | None, place: str) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.groups_of_processes import READ
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.samples_from_prometheus import Collected, PrometheusSource
@@ -25,7 +26,6 @@ from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.window import Window
 
-_READ = "deserialized"
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -50,7 +50,7 @@ class PageHistory:
         self._clients = tuple(it for it in self.profiles if it.member_is == "client_id") if self._threads else ()
 
     def keep(self, metric: str, labels: Mapping[str, str], at: float, value: float) -> None:
-        """Keep a sample, if it is one of these."""
+        """Keep a sample that is wanted, of a client's others the first alone."""
         most = self._most[metric]
         key = tuple(sorted({**labels, "__name__": metric}.items()))
         times, values = self._kept.setdefault(key, (array("q"), array("d")))
@@ -61,10 +61,10 @@ class PageHistory:
     def wants(self, metric: str) -> bool:
         """Whether samples of this name are kept: of clients, all of what they have read, and of the rest that it is there."""
         if metric not in self._most:
-            read = [it for it in self._clients if it.read_name(metric) is not None]
-            meant = {signal for it in read for signal, *_ in it.metrics()[(it.read_name(metric) or ("",))[0]]}
+            read = [(it, name[0]) for it in self._clients if (name := it.read_name(metric)) is not None]
+            meant = {signal for it, name in read for signal, *_ in it.metrics()[name]}
             is_threads = any(it.read_name(metric) is not None for it in self._threads)
-            self._most[metric] = None if is_threads or _READ in meant else len(read[:1])
+            self._most[metric] = None if is_threads or READ in meant else len(read[:1])
         return self._most[metric] != 0
 
     def with_threads(

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.scrape import exported, fetch_all
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.profiles import Profile
 from workbench.profiles.profile_fit import asked_for
+from workbench.settings import Cluster
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,3 +87,26 @@ class PageMetrics:
             raise SourceUnreachableError(" ".join(it.message for it in failed), hint=failed[0].hint)
         self._found, self.silent = found, tuple(it.message for it in failed)
         return found
+
+
+def names_of_metrics(
+    cluster: Cluster, profiles: Sequence[Profile], *, timeout_seconds: float | None = None, job: str | None = None
+) -> PrometheusSource | PageMetrics:
+    """What tells which metrics a cluster has: its Prometheus, as that is what a triage reads, or without one its pages.
+
+    Args:
+        timeout_seconds: of one request; None: that of the settings.
+        job: only metrics of this scrape job.
+
+    Raises:
+        UsageError: if a job is asked for, and there are only pages.
+    """
+    seconds = cluster.timeout_seconds if timeout_seconds is None else timeout_seconds
+    addresses = cluster.prometheus_servers
+    if addresses:
+        if job is not None:
+            addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
+        return PrometheusSource.of(cluster, profiles, addresses=addresses, timeout_seconds=seconds)
+    if job is not None:
+        raise UsageError("Metrics pages tell of no scrape job.", hint="Leave out --job.")
+    return PageMetrics(urls=cluster.metrics, profiles=profiles, timeout_seconds=seconds)

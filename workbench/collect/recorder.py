@@ -71,11 +71,8 @@ class Recorder:
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
-        self._own_times, self._processes, self._history = (
-            OwnTimes(),
-            ProcessNames(),
-            PageHistory(profiles=self._profiles),
-        )
+        self._own_times, self._processes = OwnTimes(), ProcessNames()
+        self._history = PageHistory(profiles=self._profiles)
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []

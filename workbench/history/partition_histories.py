@@ -283,7 +283,7 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
     rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["partition"])))
     # Who names a member with a commit or a lag is that member's own client, and so is an end that comes from there.
     clients = set(pc.unique(rows.filter(pc.is_valid(rows["member"]))["source"]).to_pylist())
-    clients.add(DERIVED)  # a lag that was worked out is known from whoever told the end
+    clients.add(DERIVED)  # a lag that was worked out is as much the client's own as its end is
     found: dict[_Key, dict[str, Track]] = {}
     outside: set[_Key] = set()
     for label, line in tracks_of(rows, ("cluster", "group", "topic", "signal", "partition"), window, "source"):

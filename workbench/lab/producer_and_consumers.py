@@ -252,7 +252,7 @@ class LabFleet:
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
         pages, pods = self.pages(), () if self.spec.consumer == RUNTIME else tuple(self.instances)
-        self.lab.watch(self.spec.group, pages, pods=pods * (len(pages) // len(self.instances)))
+        self.lab.watch(self.spec.group, pages, pods=pods * 2 if len(pages) > len(self.instances) else pods)
 
     def pages(self) -> list[str]:
         """host:port of all metrics pages of the instances: their own, then those of agents in them."""

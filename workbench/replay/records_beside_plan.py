@@ -13,7 +13,9 @@ from workbench.replay.verify import VerifyVerdict
 
 
 def added_since(plan: Plan, view: ClusterView) -> list[Partition]:
-    """Partitions that topics have gained, of which the plan has all others."""
+    """Partitions that topics have gained, of which the plan has all others; none if it has no window that records may be of."""
+    if not plan.windows_ms:
+        return []
     there = {
         (name, number) for name in plan.whole_topics if name in view.topics for number in view.topics[name].leaders
     }

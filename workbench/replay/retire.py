@@ -170,10 +170,10 @@ def _check_done(
     begun: Collection[Partition] | None,
 ) -> None:
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
-    keys = [part.key for part in plan.partitions]
+    keys = {part.key for part in plan.partitions}
     cluster = gateway.cluster(plan.topics)
-    added = added_since(plan, cluster) if plan.windows_ms else []
-    logs = gateway.logs(sorted({*keys, *plan.known, *added}), instants_ms=instants_of(plan), stable=True)
+    added = added_since(plan, cluster)
+    logs = gateway.logs(sorted(plan.known | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, cluster, logs, now_ms=now_ms)
     tails = count_tails(plan, gateway, new, logs, ends)
     notes = {key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()}
@@ -203,8 +203,8 @@ def _check_done(
             f"It cannot be told whether {plan.new_group!r} processed the whole window, on {names_of(doubts)}: {words}",
             hint="Its instances or its log of processed records may: replay verify --fleet, --processed. Then: --allow-unproven.",
         )
-    beside = records_beside(plan, gateway, logs, added, new)
-    if beside and new and not allow_unproven:
+    beside = records_beside(plan, gateway, logs, added, new) if new and not allow_unproven else ()  # it reads records
+    if beside:
         raise GuardError(
             f"It cannot be told whether {plan.new_group!r} processed the whole window: {beside[0][0]}",
             hint="Plan another replay of these, or compare with what it wrote. Then: --allow-unproven.",

@@ -108,7 +108,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     commits = gateway.commits(plan.new_group)
     planned = {part.key for part in plan.partitions}
     unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
-    added = added_since(plan, view) if plan.windows_ms else []
+    added = added_since(plan, view)
     logs = gateway.logs(sorted(plan.known | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
     notes: list[str] = _by_our_clock(plan, logs)
