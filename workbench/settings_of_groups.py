@@ -18,7 +18,7 @@ then the one with fewer `*`, then the first in the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -34,23 +34,29 @@ from workbench.settings_base import LONGEST, Duration, Strict
 if TYPE_CHECKING:
     from workbench.thresholds import Thresholds
 
-# Kinds of the actions that triage advises (tests/triage/test_settle.py), and two that only a team's own tools can do.
-ACTION_KINDS = (
-    "abort_transaction",
-    "add_consumers",
-    "add_partitions",
-    "dead_letter",
-    "move_members",
-    "pause",
-    "raise_delay_capacity",
-    "raise_quota",
-    "raise_retention",
-    "restart_consumers",
-    "resume_partitions",
-    "rollback",
-    "scale_processors",
-    "spread_keys",
-)
+_LINK_PLACES = ("cluster", "group", "topic", "from_ms", "to_ms")
+# Kinds of the actions that triage advises, and two that only a team's own tools can do, with the values that each may have besides the
+# names of cluster, group and topic (tests/triage/test_settle.py).
+ACTION_PLACES: Mapping[str, tuple[str, ...]] = {
+    "abort_transaction": (),
+    "add_consumers": ("members",),
+    "add_partitions": ("members", "partitions"),
+    "dead_letter": ("max_attempts", "offset", "partition"),
+    "move_members": ("members",),
+    "pause": (),
+    "raise_delay_capacity": ("capacity",),
+    "raise_quota": ("members",),
+    "raise_retention": ("retention_ms",),
+    "replace_members": ("members",),
+    "restart_consumers": ("members", "partitions"),
+    "resume_partitions": ("partitions",),
+    "rollback": (),
+    "scale_processors": ("processors", "threads"),
+    "spread_keys": ("partition", "partitions", "processor"),
+    "stop_changes": ("members",),
+    "stop_deploy": ("members",),
+}
+PLACE = re.compile(r"\{(\w+)\}")
 
 
 def _aware(value: datetime) -> datetime:
@@ -102,13 +108,14 @@ class GroupSettings(GroupExpectation):
     )
     grafana: str | None = Field(
         default=None,
-        description="Address of a dashboard; {cluster}, {group}, {topic}, {from_ms} and {to_ms} are filled in.",
+        description=f"Address of a dashboard; {', '.join(f'{{{it}}}' for it in _LINK_PLACES)} are filled in.",
     )
     logs: str | None = Field(default=None, description="Address of the group's logs, with the same places.")
     actions: dict[str, str] | None = Field(
         default=None,
-        description="Commands by kind of action (restart_consumers, add_consumers, scale_processors, rollback, pause ...), with "
-        "{cluster}, {group}, {topic} and the action's own values such as {members} and {threads}.",
+        description="Commands by kind of action, with {cluster}, {group}, {topic} and the kind's own values: "
+        + "; ".join(" ".join([kind, *(f"{{{it}}}" for it in names)]) for kind, names in ACTION_PLACES.items())
+        + ".",
     )
 
     @field_validator("runbook_base", "grafana", "logs")
@@ -118,14 +125,32 @@ class GroupSettings(GroupExpectation):
             raise ValueError("this is not an http or https URL, such as https://wiki.example.com/runbooks")
         return value
 
+    @field_validator("grafana", "logs")
+    @classmethod
+    def _links(cls, value: str | None) -> str | None:
+        _check_places(value or "", _LINK_PLACES)
+        return value
+
     @field_validator("actions")
     @classmethod
     def _kinds(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        for kind in value or {}:
-            if kind not in ACTION_KINDS:
-                means = did_you_mean(kind, ACTION_KINDS)
-                raise ValueError(f"there is no action {kind!r}.{means} Actions: {', '.join(ACTION_KINDS)}")
+        for kind, template in (value or {}).items():
+            if kind not in ACTION_PLACES:
+                means = did_you_mean(kind, list(ACTION_PLACES))
+                raise ValueError(f"there is no action {kind!r}.{means} Actions: {', '.join(ACTION_PLACES)}")
+            _check_places(template, ("cluster", "group", "topic", *ACTION_PLACES[kind]))
         return value
+
+
+def _check_places(template: str, known: Sequence[str]) -> None:
+    """Refuse what looks like one of the known places, mistyped; any other stays in the text, for a person to fill in.
+
+    Raises:
+        ValueError: naming the place.
+    """
+    for name in PLACE.findall(template):
+        if name not in known and (means := did_you_mean(name, known)):
+            raise ValueError(f"nothing fills in {{{name}}}.{means}")
 
 
 _SHOWN_FIELDS = GroupSettings.model_fields.keys() - GroupExpectation.model_fields.keys()

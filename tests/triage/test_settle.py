@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from evaluation.kept import read
 from tests.triage.findings import finding
 from workbench.errors import ConfigError
 from workbench.settings import load_settings
-from workbench.settings_of_groups import ACTION_KINDS, Expectations, GroupSettings
+from workbench.settings_of_groups import ACTION_PLACES, Expectations, GroupSettings
 from workbench.triage import finding as finding_module
+from workbench.triage.build_finding import build_finding
+from workbench.triage.causes import rebalance_storm
 from workbench.triage.finding import Action, Change, Finding
 from workbench.triage.owner_links_commands import with_settings
 from workbench.window import Window
@@ -23,6 +28,9 @@ RESTART = Action(title="Restart", command=None, verify="v", kind="restart_consum
 LOOK = Action(title="Look", command="workbench events list", verify="v")
 SCALE = Action(title="Scale", command="kafka-groups", verify="v", kind="add_consumers", parameters={"members": 6})
 DEPLOY = Change(ts="2026-11-21T02:44:00+00:00", kind="deploy", text="payments 2.4", seconds_before=60.0)
+
+# Kinds of no kept case: two are of settings alone, and three of far brokers, rollouts and new partitions.
+HARDLY_ADVISED = {"move_members", "pause", "rollback", "stop_changes", "stop_deploy"}
 
 
 def settled(of: Finding, **settings: object) -> Finding:
@@ -42,6 +50,18 @@ def test_a_mitigation_takes_its_command_from_the_settings() -> None:
         "workbench events list",
         "kubectl -n {namespace} rollout restart deploy/'pay me'",
         "kubectl scale deploy/'pay me' --replicas=6",
+    ]
+
+
+def test_an_action_of_some_members_names_each_of_them() -> None:
+    """As words of their own for the shell; where all are meant, the place stays for a person to fill in."""
+    some = replace(RESTART, parameters={"members": ["worker-1", "it's 2"], "partitions": [3, 7]})
+    everybody = replace(RESTART, parameters={"members": []})
+    template = {"restart_consumers": "kubectl delete pod {members} # {partitions}"}
+    found = settled(finding(actions=(some, everybody)), actions=template)
+    assert [it.command for it in found.actions] == [
+        """kubectl delete pod worker-1 'it'"'"'s 2' # 3 7""",
+        "kubectl delete pod {members} # {partitions}",
     ]
 
 
@@ -75,6 +95,12 @@ def test_runbooks_and_dashboards_become_addresses() -> None:
     ("line", "said"),
     [
         ('actions = { restart = "x" }', "Did you mean `restart_consumers`"),
+        ('actions = { pause = "scale {grup}" }', r"nothing fills in \{grup\}. Did you mean `group`"),
+        ('actions = { pause = "scale {member}" , restart_consumers = "delete {member}" }', "Did you mean `members`"),
+        (
+            'logs = "https://logs.example.com/?q={group}&from={fromms}"',
+            r"nothing fills in \{fromms\}. Did you mean `from_ms`",
+        ),
         ('grafana = "grafana/d/x"', "not an http or https URL"),
         ('runbook_base = "../runbooks"', "not an http or https URL"),
     ],
@@ -101,8 +127,25 @@ def constants(argument: str) -> set[str]:
 
 def test_every_kind_of_action_can_have_a_command() -> None:
     """The settings accept a template for each kind that triage advises, and for no other."""
-    kinds = {ast.literal_eval(text) for text in constants("kind") if text.startswith("'")}
-    assert kinds == set(ACTION_KINDS)
+    texts = constants("kind")
+    kinds = {ast.literal_eval(text) for text in texts if text.startswith("'")}
+    assert texts - {repr(it) for it in kinds} == {"kind"}  # of a storm, by its cause
+    assert kinds | {kind for *_, kind in rebalance_storm._CAUSES.values()} == set(ACTION_PLACES)
+
+
+def test_every_value_of_an_action_can_stand_in_its_command() -> None:
+    """Judged over the kept cases; a place that no action fills is none."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for case, _, _ in read():
+        for action in build_finding(case.judged(), profiles=[], bootstrap="broker:9092").actions:
+            if action.kind is not None:
+                seen[action.kind].update(name for name, it in action.parameters.items() if not isinstance(it, dict))
+    assert set(ACTION_PLACES) - set(seen) == HARDLY_ADVISED
+    for kind, names in seen.items():
+        assert names <= set(ACTION_PLACES[kind]), kind
+    assert {name for names in seen.values() for name in names} == {
+        it for names in ACTION_PLACES.values() for it in names
+    }
 
 
 def test_no_action_repeats_the_command_that_was_just_run() -> None:

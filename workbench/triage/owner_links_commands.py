@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from urllib.parse import quote
 
 from workbench.humanize import shell_word
-from workbench.settings_of_groups import Expected, GroupSettings
+from workbench.settings_of_groups import PLACE, Expected, GroupSettings
 from workbench.triage.finding import Action, Finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_names import State
 from workbench.window import Window
-
-_PLACE = re.compile(r"\{(\w+)\}")
-
 
 WAITING = "replay, waiting for consumers"
 Begun = Mapping[str, Mapping[tuple[str, int], int]]  # group to the offsets at which a replay of this machine begins
@@ -104,8 +100,14 @@ def _with_command(action: Action, finding: Finding, templates: Mapping[str, str]
 
 
 def _command(template: str, finding: Finding, parameters: Mapping[str, object]) -> str:
-    more = {name: str(value) for name, value in parameters.items() if isinstance(value, int | str)}
-    return _filled(template, {name: shell_word(value) for name, value in {**_names(finding), **more}.items()})
+    values = {name: _shell_words(value) for name, value in {**_names(finding), **parameters}.items()}
+    return _filled(template, {name: words for name, words in values.items() if words})
+
+
+def _shell_words(value: object) -> str:
+    """A value of an action; several are words of their own. Empty if it is no text or number, or none: that means all of them."""
+    several = value if isinstance(value, list) else [value]
+    return " ".join(shell_word(str(it)) for it in several if isinstance(it, int | str))
 
 
 def _names(finding: Finding) -> dict[str, str]:
@@ -114,4 +116,4 @@ def _names(finding: Finding) -> dict[str, str]:
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     """The template with the values that are known; an unknown place stays, for a person to fill in."""
-    return _PLACE.sub(lambda match: values.get(match[1], match[0]), template)
+    return PLACE.sub(lambda match: values.get(match[1], match[0]), template)
