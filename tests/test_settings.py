@@ -92,6 +92,7 @@ def test_a_cluster_is_read_with_its_own_thresholds(tmp_path: Path) -> None:
         ("[clusters.prod]\ntimeout_seconds = inf", "clusters.prod.timeout_seconds"),
         ("[clusters.prod.thresholds]\nrtt_seconds = inf", "clusters.prod.thresholds.rtt_seconds"),
         ("[clusters.prod\n", "workbench.toml"),
+        ("[clusters.prod]\nname = 'production'", "clusters.prod.name: a cluster has the name of its table"),
         ("clusters = 3", "clusters"),
     ],
 )

@@ -375,7 +375,11 @@ def load_settings(path: Path | None = None) -> Settings:
     if isinstance(values.get("clusters"), dict):
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
-                cluster["name"] = name
+                if cluster.setdefault("name", name) != name:
+                    raise ConfigError(
+                        f"{chosen}: clusters.{name}.name: a cluster has the name of its table.",
+                        hint="Name the table as the cluster, and take the line out.",
+                    )
                 if "profiles" in cluster:
                     cluster["profiles"] = beside(cluster["profiles"], chosen.parent)
     try:

@@ -220,17 +220,22 @@ def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None
     check(run_here("doctor", "--cluster", "god", cwd=tmp_path), 2, "Did you mean `good`?")
 
 
-def test_a_target_that_names_no_cluster_of_the_settings_is_shown(tmp_path: Path) -> None:
-    """Mistyped, it would never be told of anything, and nobody would notice before the next night."""
+def test_a_name_of_no_cluster_of_the_settings_is_shown(tmp_path: Path) -> None:
+    """Mistyped, a target would never be told of anything, and nobody would notice before the next night."""
     target = "[[serve.targets]]\nname = '{}'\nkind = 'webhook'\nurl = 'http://127.0.0.1:9'\nclusters = ['{}']\n"
-    text = "[clusters.prod]\n" + target.format("ours", "prod") + target.format("chat", "prd")
+    audit = "[audits.{}]\nlayers = ['a', 'b']\ntopic = 'rows'\ncluster = '{}'\n"
+    text = "[clusters.prod]\n[serve]\ncluster = 'pord'\n" + target.format("ours", "prod") + target.format("chat", "prd")
+    text += audit.format("pay", "prod") + audit.format("bill", "lab") + audit.format("ship", "staging")
     (tmp_path / "workbench.toml").write_text(text)
     shown = run_here("doctor", cwd=tmp_path)
     assert shown.returncode == 0, shown.stdout
     words = " ".join(shown.stdout.split())
     assert "✗ target chat It is told only of clusters that it names, and 'prd' is none of the settings." in words
+    assert "serve.cluster names, and 'pord' is none of the settings. Did you mean `prod`?" in words
+    assert "✗ audit ship Its rows are in the cluster that it names, and 'staging' is none of the settings." in words
     assert "`prod`" in words
-    assert "target ours" not in words
+    for good in ("target ours", "audit pay", "audit bill"):
+        assert good not in words
 
 
 def test_a_prometheus_that_knows_no_group_does_not_pass_the_doctor(tmp_path: Path) -> None:

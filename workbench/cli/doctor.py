@@ -17,7 +17,7 @@ from workbench.safe_output import tell, write_json
 
 if TYPE_CHECKING:
     from workbench.prometheus_settings import PrometheusAddress
-    from workbench.settings import Cluster
+    from workbench.settings import Cluster, Settings
 
 _TRY_SECONDS = 10.0
 
@@ -40,7 +40,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     """
     from workbench.cli.progress import Steps
     from workbench.prometheus_settings import names_of
-    from workbench.settings import load_settings
+    from workbench.settings import LAB_CLUSTER, load_settings
 
     if group is not None:
         return _show_group(group, cluster, config, as_json=as_json)
@@ -79,9 +79,9 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
             check(f"{it.name}: metrics page", partial(_page, it, url), needed=True)
-    for target in settings.serve.targets if cluster is None else ():
-        if strange := [it for it in target.clusters if it not in settings.clusters]:
-            check(f"target {target.name}", partial(_told_of, strange, list(settings.clusters)), needed=False)
+    for name, what, of in _named_clusters(settings) if cluster is None else ():
+        if of not in (*settings.clusters, LAB_CLUSTER):
+            check(name, partial(_is_none_of, what, of, list(settings.clusters)), needed=False)
     if as_json:
         write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
@@ -91,12 +91,25 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     return ExitCode.OK if all(good or not needed for _, good, _, needed in checks) else ExitCode.SOURCE
 
 
-def _told_of(strange: Sequence[str], known: Sequence[str]) -> str:
-    """An alert may come from a cluster that the settings do not have; but a name that is mistyped is told of nothing."""
-    first = strange[0]
-    raise ConfigError(
-        f"It is told only of clusters that it names, and {first!r} is none of the settings.{did_you_mean(first, known)}"
-    )
+def _named_clusters(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Clusters that are named outside of their own tables: where, what it means, and the name."""
+    for target in settings.serve.targets:
+        for of in target.clusters:
+            yield f"target {target.name}", "It is told only of clusters that it names", of
+    if settings.serve.cluster is not None:
+        yield (
+            "serve",
+            "Alerts without a label of their cluster are of the one that serve.cluster names",
+            settings.serve.cluster,
+        )
+    for name, audit in settings.audits.items():
+        if audit.cluster is not None:
+            yield f"audit {name}", "Its rows are in the cluster that it names", audit.cluster
+
+
+def _is_none_of(what: str, strange: str, known: Sequence[str]) -> str:
+    """No error of the settings: an alert may come from a cluster that they do not have. But one that is mistyped is never found."""
+    raise ConfigError(f"{what}, and {strange!r} is none of the settings.{did_you_mean(strange, known)}")
 
 
 def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json: bool) -> int:
