@@ -19,6 +19,7 @@ from workbench.masking import is_secret_name, remember, secrets_in_url
 from workbench.safe_output import ask, say
 
 if TYPE_CHECKING:
+    from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
 
 _TRY_SECONDS = 10.0  # a source that takes longer to answer a first question is reported as not answering
@@ -36,7 +37,7 @@ class Answers:
 
 
 @click.command(name="init")
-@click.option("--name", help="Name of the cluster in the settings.  [default: prod]")
+@click.option("--name", "--cluster", help="Name of the cluster in the settings.  [default: prod]")
 @click.option("--prometheus", help="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics.")
 @click.option("--bootstrap", help="host:port of one or more brokers, separated by commas.")
 @click.option("--metrics", multiple=True, help="URL of a metrics page, where there is no Prometheus. May be repeated.")
@@ -74,6 +75,8 @@ def command(
 
     Asks for what is not given, if there is a terminal. Exit code 5 if a source does not answer; then nothing is written.
     """
+    from workbench.profiles.profile_fit import without_work
+
     if out.exists():
         raise UsageError(f"{out} exists, and is not replaced.", hint="Name another file with --output, or edit it.")
     given = Answers(
@@ -92,29 +95,33 @@ def command(
         raise UsageError(
             "There is nothing to read from.", hint="Give --prometheus, --bootstrap or --metrics, or --lab."
         )
-    profiles, failed = _tried(given)
+    fits, failed = _tried(given)
     if failed and not unchecked:
         raise SourceUnreachableError(
             f"No answer from {listed(failed)}; {out} was not written.",
             hint="Correct the address, or write the file anyway with --unchecked.",
         )
-    _write(out, given, profiles)
-    is_unread = (given.prometheus is not None or bool(given.metrics)) and not profiles and not failed
-    say(f"Wrote {out}. Try: {_first_command(given, out, is_unread=is_unread)}")
+    _write(out, given, [it.profile.name for it in fits])
+    of, config = (
+        f"--cluster {shell_word(given.name)}",
+        "" if out == Path("workbench.toml") else f" --config {shell_word(str(out))}",
+    )
+    is_read = (given.prometheus is not None or bool(given.metrics)) and not failed
+    if is_read and fits and (words := without_work(fits, of + config)) is not None:
+        say(words)
+    say(f"Wrote {out}. Try: workbench {_first_command(given, of, is_unread=is_read and not fits)}{config}")
     return ExitCode.SOURCE if failed else ExitCode.OK
 
 
-def _first_command(given: Answers, out: Path, *, is_unread: bool) -> str:
+def _first_command(given: Answers, of: str, *, is_unread: bool) -> str:
     """What to type next; it works with what the new settings have. `is_unread`: no profile knows a metric that is there."""
-    name = shell_word(given.name)
-    config = "" if out == Path("workbench.toml") else f" --config {shell_word(str(out))}"
     if is_unread:
-        return f"workbench profiles new --cluster {name}{config} --output ours.yaml"
+        return f"profiles new {of} --output ours.yaml"
     if given.prometheus is not None:
-        return f"workbench triage --cluster {name} --all{config}"
+        return f"triage {of} --all"
     if given.bootstrap is not None:
-        return f"workbench snapshot --cluster {name} --limit 10{config}"
-    return f"workbench triage --cluster {name} --observe 60s{config}"
+        return f"snapshot {of} --limit 10"
+    return f"triage {of} --observe 60s"
 
 
 def _pairs(properties: Sequence[str]) -> dict[str, str]:
@@ -196,11 +203,11 @@ def _asked_for_login() -> dict[str, str]:
 # Trying the sources
 
 
-def _tried(given: Answers) -> tuple[list[str], list[str]]:
+def _tried(given: Answers) -> tuple[list[Fit], list[str]]:
     """Profiles that fit, and the sources that do not answer; says what each source answered."""
     cluster = _cluster(given, ())
     failed: list[str] = []
-    profiles: list[str] = []
+    fits: list[Fit] = []
 
     def look(name: str, what: Callable[[], str]) -> None:
         from workbench.cli.progress import Steps
@@ -215,18 +222,18 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
             say(f" {name}: {said}", mark=("✓", "green"))
 
     if given.prometheus is not None:
-        look("Prometheus", lambda: _fitting(cluster, profiles))
+        look("Prometheus", lambda: _fitting(cluster, fits))
     if given.bootstrap is not None:
         look("Kafka", lambda: _groups_of(cluster))
     for number, page in enumerate(given.metrics, 1):
         look(f"metrics page {number}" if len(given.metrics) > 1 else "metrics page", partial(_page, page))
     if given.prometheus is None and len(given.metrics) > sum(it.startswith("metrics page") for it in failed):
-        look("metrics", lambda: _fitting(cluster, profiles))
-    return profiles, failed
+        look("metrics", lambda: _fitting(cluster, fits))
+    return fits, failed
 
 
-def _fitting(cluster: Cluster, profiles: list[str]) -> str:
-    """Of its Prometheus, or without one of its metrics pages."""
+def _fitting(cluster: Cluster, fits: list[Fit]) -> str:
+    """Note what fits its Prometheus, or without one its metrics pages, and say so."""
     from workbench.collect.page_metrics import names_of_metrics
     from workbench.profiles import known_profiles
     from workbench.profiles.profile_fit import fitting, recommended
@@ -234,9 +241,8 @@ def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     every, servers = known_profiles(), cluster.prometheus_servers
     source = names_of_metrics(cluster, every, timeout_seconds=_TRY_SECONDS)
     there = source.names()
-    fits = recommended(fitting(every, source.examples(among=there), names=there))
+    fits.extend(recommended(fitting(every, source.examples(among=there), names=there)))
     found = [it.profile.name for it in fits]
-    profiles.extend(found)
     which = f"{plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
     if not servers:
         is_lag_told = cluster.bootstrap is not None or any(

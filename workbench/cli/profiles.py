@@ -365,7 +365,7 @@ def _print_check(
     own: dict[str, str],
     source: str,
 ) -> None:
-    from workbench.profiles.profile_fit import what_to_add
+    from workbench.profiles.profile_fit import what_to_add, without_work
     from workbench.terminal_tables import FittingTable, SafeConsole, wrapped
 
     if not fits:
@@ -388,9 +388,5 @@ def _print_check(
         )
     SafeConsole().print(table)
     _tell_of_brokers(found, profiles)
-    # A lag exporter always fits: what the consumers call their own metrics, no known profile may read.
-    if "process_time" not in found:
-        tell(
-            "Nothing tells how long handlers take, so most causes stay open. If your consumers export it under their own names,"
-            f" draft a profile: workbench profiles new {source}"
-        )
+    if (words := without_work(chosen, source)) is not None:
+        tell(words)

@@ -173,6 +173,19 @@ def coverage(fits: Sequence[Fit]) -> dict[str, tuple[Quality, str | None]]:
     return found
 
 
+def without_work(fits: Sequence[Fit], source: str) -> str | None:
+    """What to do if nothing tells of work; None if something does. `source`: options that name the cluster, to be copied.
+
+    A lag exporter always fits: what the consumers call their own metrics, no known profile may read.
+    """
+    if any("process_time" in it.found for it in fits):
+        return None
+    return (
+        "Nothing tells how long handlers take, so most causes stay open. If your consumers export it under their own names,"
+        f" draft a profile: workbench profiles new {source}"
+    )
+
+
 def what_to_add(signal: str, profiles: Sequence[Profile], *, fitting: Sequence[Profile] = ()) -> str:
     """Say which exporter could provide a signal; or why there is none, for the queue that the profiles that fit are about."""
     if (reason := why_absent(signal, fitting)) is not None:
