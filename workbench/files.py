@@ -57,13 +57,13 @@ def atomic_write(path: Path, *, durable: bool = False, new: bool = False) -> Ite
             temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, *, durable: bool = False, private: bool = False) -> None:
+def write_text(path: Path, text: str, *, durable: bool = False, private: bool = False, new: bool = False) -> None:
     """Write a text (UTF-8) as `atomic_write` does; `private`: a file that its owner alone can read.
 
     Raises:
-        OSError: if it cannot be written; the old content stays.
+        FileExistsError: with `new`, if `path` exists. OSError: if it cannot be written; the old content stays.
     """
-    with atomic_write(path, durable=durable) as temporary:
+    with atomic_write(path, durable=durable, new=new) as temporary:
         if private:
             temporary.touch(mode=0o600)
         temporary.write_text(text, encoding="utf-8")

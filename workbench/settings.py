@@ -30,6 +30,7 @@ from workbench.user_folders import state_dir
 
 QueueName = Literal["kafka", "pulsar", "rocketmq"]
 LAB_CLUSTER = "lab"
+LOGIN_FILE = "client.properties"
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 # Of other queues than Kafka, whose metrics a Prometheus has.
 _OWN_PROFILES = {
@@ -97,6 +98,11 @@ class Cluster(Strict):
     )
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."
+    )
+    command_config: str | None = Field(
+        default=None,
+        description="File with the login for Kafka's own tools, for the commands of findings; `kcat.conf` beside it is that of kcat. "
+        "Default where `kafka` has a security protocol: " + LOGIN_FILE + ". `workbench export login` writes both.",
     )
     pulsar: PulsarSettings = PulsarSettings()
     prometheus_headers: dict[str, str] = Field(
@@ -174,6 +180,12 @@ class Cluster(Strict):
     def address(self) -> str | None:
         """Where the queue itself is asked; None if the settings do not say."""
         return {"kafka": self.bootstrap, "pulsar": self.pulsar.admin_url}.get(self.system)
+
+    @property
+    def login_file(self) -> str | None:
+        """File with the login for Kafka's own tools; None if they need none."""
+        protocol = str(self.kafka.get("security.protocol", "plaintext"))
+        return self.command_config or (None if protocol.lower() == "plaintext" else LOGIN_FILE)
 
     @property
     def web_addresses(self) -> list[str]:

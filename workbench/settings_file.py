@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from workbench.limited_reads import read_toml
 from workbench.safe_output import say
 from workbench.user_folders import config_file
 
@@ -20,6 +21,14 @@ def chosen_file(named: Path | None) -> Path | None:
     if outside := os.environ.get("WORKBENCH_CONFIG"):
         return Path(outside)
     return next((place for place in (HERE, config_file()) if place.is_file()), None)
+
+
+def written_properties(path: Path | None, cluster: str) -> dict[str, Any]:
+    """The table `kafka` of a cluster as it is in its file, where secrets have places."""
+    values: Any = {} if path is None else read_toml(path, what="The settings file")
+    for name in ("clusters", cluster, "kafka"):
+        values = values.get(name, {})
+    return dict(values)
 
 
 @cache

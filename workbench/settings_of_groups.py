@@ -206,11 +206,14 @@ class Expected:
 class Expectations:
     """Settings by group pattern; `*` and `?` are wildcards, everything else is literal."""
 
-    def __init__(self, by_pattern: Mapping[str, GroupExpectation]) -> None:
+    def __init__(self, by_pattern: Mapping[str, GroupExpectation], *, login_file: str | None = None) -> None:
         self.by_pattern = dict(by_pattern)
+        self.login_file = login_file  # of the cluster, for commands
 
     @classmethod
-    def recorded(cls, judged: Mapping[str, GroupExpectation], own: Mapping[str, GroupSettings]) -> Expectations:
+    def recorded(
+        cls, judged: Mapping[str, GroupExpectation], own: Mapping[str, GroupSettings], login_file: str | None = None
+    ) -> Expectations:
         """What was recorded decides verdicts; owner, runbooks, links and commands are those of the reader's own settings."""
         parts = ((judged, GroupExpectation.model_fields), (own, _SHOWN_FIELDS))
         values: dict[str, dict[str, Any]] = {}
@@ -218,7 +221,10 @@ class Expectations:
             for pattern, settings in by_pattern.items():
                 found = {name: getattr(settings, name) for name in settings.model_fields_set if name in names}
                 values.setdefault(pattern, {}).update(found)
-        return cls({pattern: GroupSettings.model_construct(set(it), **it) for pattern, it in values.items() if it})
+        by_pattern_of_both = {
+            pattern: GroupSettings.model_construct(set(it), **it) for pattern, it in values.items() if it
+        }
+        return cls(by_pattern_of_both, login_file=login_file)
 
     def __bool__(self) -> bool:
         return bool(self.by_pattern)

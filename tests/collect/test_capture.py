@@ -87,12 +87,18 @@ def test_a_capture_brings_no_commands_and_no_links(folder: Path) -> None:
     assert settings.mute is not None
     assert settings.actions is None
     ours = Cluster.model_validate(
-        {"name": "c", "bootstrap": "ours:9092", "groups": {"*": {"actions": {"pause": "ours {group}"}, "owner": "#us"}}}
+        {
+            "name": "c",
+            "bootstrap": "ours:9092",
+            "kafka": {"security.protocol": "SSL"},
+            "groups": {"*": {"actions": {"pause": "ours {group}"}, "owner": "#us"}},
+        }
     )
     mine = with_own(found, ours)
     assert mine.expectations.of("payments").settings.owner == "#us"
     assert mine.expectations.of("payments").settings.time_lag_objective == timedelta(seconds=18)
     assert (found.bootstrap, mine.bootstrap) == (None, "ours:9092")
+    assert (found.expectations.login_file, mine.expectations.login_file) == (None, "client.properties")
     write_capture(folder.parent / "again", mine)
     assert "#us" not in (folder.parent / "again" / INFO).read_text()
 

@@ -14,14 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.running import run_here
 from tests.lab.conftest import commit, produce
+from tests.lab.kafka_programs import write_program, write_programs
 from tests.redrive.redriving import write_letters
 from tests.redrive.six_kinds import headers_of
-from workbench.lab.kafka_jars import BROKER, TOOLS, ensure
 from workbench.lab.lab import Lab, start_lab
 from workbench.lab.lab_broker import create_topic
 from workbench.layers.meter import Meter
 from workbench.redrive.letter_headers import Letter
-from workbench.spark.java import find_java
 
 pytestmark = pytest.mark.lab
 
@@ -65,12 +64,6 @@ COMMANDS = {
     'workbench audit upstream --cluster "$CLUSTER" --since 1h': (4,),
     'workbench capture --cluster "$CLUSTER" --output before-kafka': (0,),
     'workbench triage --cluster "$CLUSTER" --all': _JUDGED,  # last, as it sets Spark up for much data
-}
-_KAFKA = {
-    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
-    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
-    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 
@@ -131,15 +124,8 @@ def test_every_command_runs(
     create_topic(lab.bootstrap, "runbook-stream", 1)
     write_audit(lab, "runbook-stream", settings_file)
     commit(admin, "runbook-group", "runbook-stream", {0: 20})
-    ensure(TOOLS)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    java = f'"{find_java().program}" -XX:TieredStopAtLevel=1 -cp "{TOOLS.classpath}:{BROKER.classpath}" -Dlog4j2.level=ERROR'
-    scripts = {name: f'exec {java} {main} "$@"' for name, main in _KAFKA.items()}
-    scripts["workbench"] = 'printf \'%s\\0\' "$@" >"$ARGUMENTS"'
-    for name, script in scripts.items():
-        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-        (programs / name).chmod(0o755)
+    programs = write_programs(tmp_path / "bin")
+    write_program(programs / "workbench", 'printf \'%s\\0\' "$@" >"$ARGUMENTS"')
     arguments = tmp_path / "arguments"
     monkeypatch.setenv("WORKBENCH_CONFIG", str(settings_file))
     environment = {

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.lab.conftest import workbench
+from tests.lab.kafka_programs import write_programs
 from tests.secured.conftest import Filled, filled, fresh
-from tests.three_brokers.access import ONCALL, PREFIX
+from tests.three_brokers.access import ADMIN, ONCALL, PREFIX
 from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab
+from workbench.queues.tool_words import tools_of
 
 pytestmark = pytest.mark.lab
 
@@ -63,3 +67,51 @@ def test_a_wrong_password_writes_nothing(secured: SecuredLab, tmp_path: Path) ->
     assert "password" in made.stderr or "login" in made.stderr.lower() or "authenticat" in made.stderr.lower()
     assert "not-this-one" not in made.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("kept", ["environment", "file"])
+def test_kafkas_own_tools_log_in_as_the_settings_do(
+    secured: SecuredLab, quiet: Filled, tmp_path: Path, kept: str
+) -> None:
+    """With the file that is written for them, which has no password: each kind of tool, as the commands of findings call it."""
+    secret = tmp_path / "password"
+    secret.write_text(secured.passwords[ADMIN])  # without the line break at the end of the lab's own file
+    reference = f"${{{PASSWORD_VARIABLE}}}" if kept == "environment" else f"${{file:{secret}}}"
+    environment = {PASSWORD_VARIABLE: secured.passwords[ADMIN]} if kept == "environment" else {}
+    lines = "\n".join(
+        f"{json.dumps(name)} = {json.dumps(value)}"
+        for name, value in secured.properties(ADMIN, sasl_password=reference).items()
+    )
+    (tmp_path / "workbench.toml").write_text(
+        f'[clusters.shop]\nbootstrap = "{secured.bootstrap}"\n[clusters.shop.kafka]\n{lines}\n'
+    )
+    login = tmp_path / "client.properties"
+    made = workbench(
+        "export",
+        "login",
+        "--cluster",
+        "shop",
+        "--output",
+        str(login),
+        "--config",
+        str(tmp_path / "workbench.toml"),
+        env=environment,
+    )
+    assert made.returncode == 0, made.stderr
+    assert secured.passwords[ADMIN] not in login.read_text()
+    tools = tools_of(secured.bootstrap, login_file=str(login))
+    group = next(iter(quiet.commits))
+    programs = write_programs(tmp_path / "bin")
+    for command, said in (
+        (tools.describe_group(group), quiet.topic),
+        (tools.list_short(), ""),
+        (tools.list_quotas(), ""),
+        (tools.list_writers(quiet.topic, 0), "ProducerId"),
+    ):
+        shown = subprocess.run(
+            ["sh", "-c", str(command)],
+            env={**os.environ, **environment, "PATH": f"{programs}:{os.environ['PATH']}"},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert shown.returncode == 0, shown.stderr + shown.stdout
+        assert said in shown.stdout

@@ -13,7 +13,7 @@ from workbench.api.measurement_requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import shell_word, size
 from workbench.judgement_numbers import MOST, RECENT
-from workbench.queues.tool_words import tools_of
+from workbench.queues.tool_words import Tools, tools_of
 
 if TYPE_CHECKING:
     from workbench.api.load_measurements import Measured
@@ -101,7 +101,7 @@ def beside(found: Measured, group: str, brokers: Collection[int]) -> Beside:
             )
             for name in sorted({*names, *dark})
         ),
-        slower=tuple(_slower(all_of, group, brokers, kept.bootstrap)),
+        slower=tuple(_slower(all_of, group, brokers, tools_of(kept.bootstrap, login_file=kept.login_file))),
     )
 
 
@@ -124,7 +124,7 @@ def _behind(all_of: Neighbourhood, group: str, brokers: Collection[int]) -> floa
 
 
 def _slower(
-    all_of: Neighbourhood, group: str, brokers: Collection[int], bootstrap: str | None
+    all_of: Neighbourhood, group: str, brokers: Collection[int], tools: Tools
 ) -> Iterator[tuple[str, str | None]]:
     """A cap of half of what it reads now, and the way back; without its client ids or bytes, in words."""
     from workbench.triage.broker_strains import mean_of
@@ -144,7 +144,6 @@ def _slower(
         )
         yield "Start the replay's consumers again", None
         return
-    tools = tools_of(shell_word(bootstrap) if bootstrap else '"$BOOTSTRAP"')
     cap = max(1, round(MOST * max(rates)))
     for client in clients:
         yield f"Cap the replay at {size(cap)}/s on each broker", tools.limit_client(shell_word(client), cap)

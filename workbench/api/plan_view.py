@@ -52,7 +52,7 @@ def rows_of(plan: Plan) -> list[PlannedPartition]:
     return sorted(plan.partitions, key=lambda part: -part.messages)[:MOST_ROWS]
 
 
-def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
+def plan_html(plan: Plan, path: Path, bootstrap: str, login_file: str | None = None) -> str:
     """Review of a plan: window, totals, warnings, and each partition's first offset."""
     return rendered(
         "plan.html.j2",
@@ -61,7 +61,7 @@ def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
         rows=rows_of(plan),
         sentence=sentence(plan),
         cards=cards(plan),
-        kafka=kafka_command(plan, bootstrap),
+        kafka=kafka_command(plan, bootstrap, login_file),
     )
 
 

@@ -28,6 +28,7 @@ class PlannedReplay:
 
     plan: Plan
     bootstrap: str
+    login_file: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan's document, as `workbench replay plan --json` prints it."""
@@ -51,7 +52,7 @@ class PlannedReplay:
         from workbench.api.plan_view import plan_html
         from workbench.report.finding_fragment import style
 
-        return f"<style>{style()}</style>{plan_html(self.plan, Path('plan.json'), self.bootstrap)}"
+        return f"<style>{style()}</style>{plan_html(self.plan, Path('plan.json'), self.bootstrap, self.login_file)}"
 
 
 def plan_replay(
@@ -100,14 +101,14 @@ def plan_replay(
     chosen = load_settings(config).cluster(cluster)
     if chosen.system != "kafka":
         raise not_there(chosen, "Planning a replay but by the command `workbench replay plan` does")
-    return plan_on(request, gateway_of(chosen), bootstrap=chosen.bootstrap or "")
+    return plan_on(request, gateway_of(chosen), bootstrap=chosen.bootstrap or "", login_file=chosen.login_file)
 
 
-def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str) -> PlannedReplay:
+def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str, login_file: str | None = None) -> PlannedReplay:
     """Make a plan on a connected cluster."""
     from workbench.replay.plan import make_plan, survey
 
-    return PlannedReplay(plan=make_plan(request, *survey(gateway, request)), bootstrap=bootstrap)
+    return PlannedReplay(plan=make_plan(request, *survey(gateway, request)), bootstrap=bootstrap, login_file=login_file)
 
 
 def apply_replay(

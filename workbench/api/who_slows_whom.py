@@ -12,7 +12,7 @@ from workbench.api.load_measurements import measure
 from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
-from workbench.humanize import plural, shell_word
+from workbench.humanize import plural
 from workbench.queues.tool_words import tools_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def impact_of(
     from workbench.triage.brokers import judge_brokers
     from workbench.triage.who_holds_up_whom import actions_of
 
-    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
+    tools = tools_of(kept.bootstrap, login_file=kept.login_file)
     found = blame(all_of, kept.info.thresholds)
     brokers = judge_brokers(all_of, found, kept.info.thresholds, tools, no_replicas=_no_replicas(kept.info.profiles))
     told = quotas() if found.causes else None

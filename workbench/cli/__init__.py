@@ -29,7 +29,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check this machine, the settings and every cluster in them."),
     "events": ("events", "Record deploys and other changes; findings name the nearest one before an onset."),
     "completion": ("completion", "Print the completion script of a shell: bash, zsh or fish."),
-    "export": ("export", "Write a Grafana dashboard and its alert rules."),
+    "export": ("export", "Write a Grafana dashboard, alert rules, or the login for Kafka's own tools."),
     "impact": ("impact", "Who slows whom: a reader that takes so much of a broker that others wait."),
     "init": ("init", "Try the sources of a cluster, and write workbench.toml."),
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, completing, config_option, output_folder
+from workbench.cli.options import FILE, cluster_option, completing, config_option, output_folder
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.safe_output import say
@@ -181,6 +181,59 @@ def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
         "objectives.yml": rule_file("workbench-objectives", found, command=command),
         **({_BROKERS: brokers} if brokers is not None else {}),
     }
+
+
+@command.command()
+@cluster_option()
+@click.option(
+    "--output",
+    "out",
+    type=FILE,
+    help="File for Kafka's own tools. Default: command_config of the settings, else client.properties in this folder.",
+)
+@click.option(
+    "--kcat",
+    is_flag=True,
+    help="Write kcat.conf beside it, too: with the passwords themselves, as kcat takes them from nowhere else.",
+)
+@config_option
+def login(cluster: str, out: Path | None, kcat: bool, config: Path | None) -> int:
+    """Write the login of a cluster's settings as files for Kafka's own tools (--command-config) and for kcat (-F).
+
+    Commands of findings and runbooks name these files. That of Kafka's tools has no secret: they take it from where the settings
+    do (from Kafka 3.5 on). Only you can read the files, and one that exists is never replaced.
+    """
+    from workbench.files import write_text, writing
+    from workbench.queues.systems import not_there
+    from workbench.queues.tool_words import logins_of
+    from workbench.settings import load_settings
+    from workbench.settings_file import written_properties
+
+    settings = load_settings(config)
+    chosen = settings.cluster(cluster)
+    if chosen.system != "kafka":
+        raise not_there(chosen, "Writing a login for Kafka's own tools does")
+    if (place := chosen.login_file) is None:
+        raise UsageError(
+            f"The cluster {cluster!r} needs no login: its settings have no security.protocol.",
+            hint='Add it to its table `kafka`, as in workbench init --property "security.protocol=SASL_SSL".',
+        )
+    path = out or Path(place).expanduser()
+    files = logins_of(path, written_properties(settings.file, cluster), chosen.kafka if kcat else None)
+    for file in files:
+        if file.exists():
+            raise UsageError(
+                f"{file} exists, and is not replaced.", hint="Name another file with --output, or remove it."
+            )
+    for file, made in files.items():
+        with writing(f"The login {file}"):
+            write_text(file, made.text, private=True, new=True)
+        say(f"Wrote {file}.")
+        for text in made.notes:
+            say(f"  {text}")
+    if out is not None and str(out) != place:
+        say(f'So that findings name it: command_config = "{out.absolute()}" in [clusters.{cluster}].')
+    return ExitCode.OK
 
 
 def _checked(out: Path) -> int:

@@ -78,6 +78,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("export grafana --cluster prod --output monitoring", "for the profiles of a cluster"),
         ("export grafana --profile kafka_exporter --output monitoring", "without settings"),
     ),
+    "export login": (("export login --cluster prod", "client.properties, for Kafka's own tools"),),
     "export rules": (("export rules --runbook-base https://wiki.example --output rules", "the shipped rules"),),
     "impact": (
         ("impact --cluster prod", "the last 15 minutes against the hour before"),

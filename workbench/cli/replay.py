@@ -164,7 +164,7 @@ def plan_command(
     if as_json:
         write_json(plan.document())
     else:
-        show_plan(plan, bootstrap, out)
+        show_plan(plan, bootstrap, out, login_file=chosen.login_file)
     return ExitCode.OK
 
 

@@ -22,7 +22,7 @@ _MOST_REASONS = 8
 _MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
 
 
-def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
+def show_plan(plan: Plan, bootstrap: str, path: Path | None, *, login_file: str | None = None) -> None:
     """Show head, warnings, table, the same with Kafka's own tool, and the next step."""
     from workbench.replay.plan import kafka_command
 
@@ -32,9 +32,8 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     if len(plan.partitions) > _MOST_ROWS:
         more = plural(len(plan.partitions) - _MOST_ROWS, "partition")
         console.line_of(f"… and {more} with fewer messages. The plan has all of them.")
-    console.line_of(
-        f"The same with Kafka's own tool (write the CSV with --csv plan.csv): {kafka_command(plan, bootstrap)}"
-    )
+    command = kafka_command(plan, bootstrap, login_file)
+    console.line_of(f"The same with Kafka's own tool (write the CSV with --csv plan.csv): {command}")
     if path is not None:
         console.line_of(f"Plan {plan.short_hash}. Next: workbench replay apply {shell_word(str(path))}", style="bold")
     else:

@@ -231,7 +231,7 @@ def _show(result: TriageResult, *, with_runbooks: bool) -> None:
     if with_runbooks:
         from workbench.cli.triage_alert_option import show_runbooks
 
-        show_runbooks(result.triage, bootstrap=result.capture.bootstrap)
+        show_runbooks(result.triage, bootstrap=result.capture.bootstrap, login_file=result.capture.login_file)
 
 
 def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:

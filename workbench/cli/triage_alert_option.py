@@ -93,7 +93,7 @@ def _names(config: Path | None, *, recorded: bool) -> Names:
         return NO_NAMES
 
 
-def show_runbooks(result: Triage, *, bootstrap: str | None) -> None:
+def show_runbooks(result: Triage, *, bootstrap: str | None, login_file: str | None = None) -> None:
     """Print the runbook of each finding that is not healthy, worst first, with its values filled in."""
     from workbench.runbooks.filled_runbook import book_of, filled
     from workbench.shipped_files import shipped
@@ -103,4 +103,4 @@ def show_runbooks(result: Triage, *, bootstrap: str | None) -> None:
         book = book_of(finding, folder)
         if book is not None:
             tell()
-            tell_page(filled(book, finding, bootstrap=bootstrap))
+            tell_page(filled(book, finding, bootstrap=bootstrap, login_file=login_file))

@@ -66,7 +66,8 @@ def triage_all(request: SweepRequest) -> int:
             with steps.waiting("Opening the store"):
                 store = open_store(request.store or Path())
             own = own_cluster(store.info.cluster, request.config, tell=steps.say)
-            store = replace(store, own=own.groups if own is not None else {})
+            if own is not None:
+                store = replace(store, own=own.groups, login_file=own.login_file)
             window = store.window(_instant(request.until))
             start_in_background()
             asked: OtherGroups = ({}, (), [])
@@ -139,6 +140,7 @@ def _landed(
                 expected=cluster.groups,
             ),
             own=cluster.groups,
+            login_file=cluster.login_file,
             reading=capture_in_memory.reading_of(cluster),
         )
     # A landed slot is not queried again, so wait until its last samples have certainly arrived, whatever time is asked for.
@@ -274,4 +276,8 @@ def _write_report(path: Path, store: FleetStore, result: Sweep, events: Events) 
         expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events, own=store.own))
+    write_html(
+        path,
+        result.as_triage(),
+        Capture(info=info, samples=samples, events=events, own=store.own, login_file=store.login_file),
+    )

@@ -71,7 +71,7 @@ class Capture:
         begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
         unanswered: what a source did not answer when it was asked just now: a group may have more than is here.
         answers: see `queues.dispatching_queues.DispatchReading`.
-        is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
+        is_known: whether the reader's settings have its cluster; `own_bootstrap` and `login_file` are those of these settings.
     """
 
     info: CaptureInfo
@@ -82,6 +82,7 @@ class Capture:
     folder: Path | None = None
     is_known: bool = False
     own_bootstrap: str | None = None
+    login_file: str | None = None
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
     answers: bytes | None = None
     unanswered: tuple[str, ...] = ()
@@ -94,7 +95,7 @@ class Capture:
     @property
     def expectations(self) -> Expectations:
         """What is expected of its groups."""
-        return Expectations.recorded(self.info.expected, self.own)
+        return Expectations.recorded(self.info.expected, self.own, self.login_file)
 
     @property
     def window(self) -> Window:
@@ -178,7 +179,8 @@ def with_own(capture: Capture, cluster: Cluster | None) -> Capture:
     """A capture as a reader with these settings sees it: with their owners, links and commands, and for their brokers."""
     if cluster is None:
         return capture
-    return replace(capture, own=cluster.groups, is_known=True, own_bootstrap=cluster.bootstrap)
+    known = replace(capture, own=cluster.groups, is_known=True)
+    return replace(known, own_bootstrap=cluster.bootstrap, login_file=cluster.login_file)
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:

@@ -98,6 +98,7 @@ def collect(
         groups=views,
         events=of_window(cluster.name, window.baseline_start, window.end),
         own=cluster.groups,
+        login_file=cluster.login_file,
         unanswered=found.unanswered if found is not None else (),
     )
 
@@ -321,4 +322,11 @@ def observe(
         expected=cluster.groups,
     )
     events = of_window(cluster.name, window.baseline_start, window.end)
-    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events, own=cluster.groups)
+    return Capture(
+        info=info,
+        samples=recorded.samples,
+        groups=recorded.groups,
+        events=events,
+        own=cluster.groups,
+        login_file=cluster.login_file,
+    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from workbench.humanize import shell_word
 
 _ROOMS = {"kafka": "workbench.kafka.kafka_tools", "rocketmq": "workbench.rocketmq.mqadmin"}  # each has `tools`
 
@@ -16,6 +20,12 @@ class Tools(Protocol):
 
     def describe_members(self, group: str) -> str:
         """Who is in a group, and what each reads."""
+
+    def read_record(self, topic: str, partition: int, offset: int) -> str | None:
+        """Print the record at an offset, with its key and headers."""
+
+    def read_on(self, topic: str, partition: int, offset: int) -> str | None:
+        """Print the next record from an offset on that a consumer of committed transactions is given; nothing if there is none."""
 
     def commonest_keys(self, topic: str, partition: int) -> str | None:
         """Count the keys of a partition's last 1,000 records."""
@@ -57,12 +67,40 @@ class Tools(Protocol):
         """Commit the offsets of `plan.csv` for a group; a dry run. Of queues that replays are planned for."""
 
 
-def tools_of(brokers: str, *, system: str = "kafka") -> Tools:
+class ToolLogin(NamedTuple):
+    """A file with a login for tools.
+
+    Attributes:
+        text: its content.
+        notes: what a person must know, or write by hand, a sentence each.
+    """
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def logins_of(
+    place: Path, written: Mapping[str, Any], given: Mapping[str, Any] | None = None
+) -> Mapping[Path, ToolLogin]:
+    """Files with the login of a Kafka, for its own tools and for kcat.
+
+    Args:
+        place: of the file for Kafka's own tools, which has no secret.
+        written: properties as the settings have them, with places for secrets.
+        given: properties with the secrets, for a file of kcat beside it; None: without that file.
+    """
+    found: Mapping[Path, ToolLogin] = import_module("workbench.kafka.tool_login").login_files(place, written, given)
+    return found
+
+
+def tools_of(bootstrap: str | None, *, login_file: str | None = None, system: str = "kafka") -> Tools:
     """Tools of a cluster.
 
     Args:
-        brokers: its address, as a word of a shell.
+        bootstrap: its address; None: a variable to set.
+        login_file: of `Cluster.login_file`.
         system: of `queues.systems`.
     """
-    found: Tools = import_module(_ROOMS[system]).tools(brokers)
+    brokers = shell_word(bootstrap) if bootstrap else '"$BOOTSTRAP"'
+    found: Tools = import_module(_ROOMS[system]).tools(brokers, login_file)
     return found

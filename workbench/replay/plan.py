@@ -276,11 +276,9 @@ def bytes_per_broker(plan: Plan) -> dict[int, int | None]:
     return loads
 
 
-def kafka_command(plan: Plan, bootstrap: str) -> str:
+def kafka_command(plan: Plan, bootstrap: str | None, login_file: str | None = None) -> str:
     """Kafka's own command for the same change, with the CSV of `to_csv`; a dry run unless you add `--execute`."""
-    from workbench.humanize import shell_word
-
-    return tools_of(shell_word(bootstrap)).reset_from_file(plan.new_group)
+    return tools_of(bootstrap, login_file=login_file).reset_from_file(plan.new_group)
 
 
 def to_csv(plan: Plan) -> str:

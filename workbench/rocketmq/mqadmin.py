@@ -18,6 +18,14 @@ class RocketMqTools:
         """See `Tools`."""
         return f"{_mqadmin('consumerConnection')} -g {shell_word(group)}"
 
+    def read_record(self, topic: str, partition: int, offset: int) -> str:
+        """See `Tools`; which broker has a queue is not measured."""
+        where = f'-b "$BROKER" -t {shell_word(topic)} -i {partition} -o {offset}'
+        return f"{_mqadmin('queryMsgByOffset')} {where}"
+
+    def read_on(self, topic: str, partition: int, offset: int) -> None:
+        """See `Tools`: consumers are given no half messages, and offsets of others are all there."""
+
     def commonest_keys(self, topic: str, partition: int) -> None:
         """See `Tools`."""
 
@@ -62,6 +70,6 @@ def _mqadmin(command: str) -> str:
     return f'mqadmin {command} -n "$NAMESRV"'
 
 
-def tools(brokers: str) -> RocketMqTools:  # noqa: ARG001 - Kafka's
+def tools(brokers: str, login_file: str | None = None) -> RocketMqTools:  # noqa: ARG001 - Kafka's
     """Tools of a cluster."""
     return RocketMqTools()

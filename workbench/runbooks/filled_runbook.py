@@ -10,10 +10,11 @@ from workbench.runbooks.runbook_file import Book, read_book
 from workbench.triage.finding import Finding
 
 _HIDDEN = re.compile(r"^---\n.*?\n---\n|<!--.*?-->\n?", re.DOTALL)
+_BROKERS = '"$BOOTSTRAP"'  # always of one of Kafka's own tools
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def filled(book: Book, finding: Finding, *, bootstrap: str | None = None) -> str:
+def filled(book: Book, finding: Finding, *, bootstrap: str | None = None, login_file: str | None = None) -> str:
     """The runbook's text for this subscription: the finding's own actions before the general ones, and commands ready to copy.
 
     Names come from outside: in a command each is one shell word, elsewhere one line without control characters.
@@ -24,7 +25,9 @@ def filled(book: Book, finding: Finding, *, bootstrap: str | None = None) -> str
         '"$TOPIC"': shell_word(finding.topic),
     }
     if bootstrap:
-        values['"$BOOTSTRAP"'] = shell_word(bootstrap)
+        values[_BROKERS] = shell_word(bootstrap)
+    if login_file:
+        values[_BROKERS] = f"{values.get(_BROKERS, _BROKERS)} --command-config {shell_word(login_file)}"
 
     def put(match: re.Match[str]) -> str:
         return re.sub(r'"\$[A-Z]+"', lambda it: values.get(it[0], it[0]), match[0])

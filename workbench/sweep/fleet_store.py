@@ -91,7 +91,8 @@ class FleetStore:
     """A folder of landed samples, or a prefix in object storage.
 
     Attributes:
-        own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+        own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files, and neither is
+            `login_file`, that of `Cluster`.
         begun: replays of the reader's machine, as in a capture.
         reading: a digest of the settings by which its samples are read now (`capture_in_memory.reading_of`). What landed by others may
             have other series, names or units, so it is not judged together; None accepts each slot as it is.
@@ -100,6 +101,7 @@ class FleetStore:
     place: StoreFiles
     info: StoreInfo
     own: Mapping[str, GroupSettings] = field(default_factory=dict)
+    login_file: str | None = None
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
     reading: str | None = None
 
@@ -111,7 +113,7 @@ class FleetStore:
     @property
     def expectations(self) -> Expectations:
         """What is expected of its groups."""
-        return Expectations.recorded(self.info.expected, self.own)
+        return Expectations.recorded(self.info.expected, self.own, self.login_file)
 
     @property
     def slot(self) -> timedelta:
@@ -304,7 +306,12 @@ def open_store(root: Path | str) -> FleetStore:
 
 
 def make_store(
-    root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None, reading: str | None = None
+    root: Path | str,
+    info: StoreInfo,
+    *,
+    own: Mapping[str, GroupSettings] | None = None,
+    login_file: str | None = None,
+    reading: str | None = None,
 ) -> FleetStore:
     """Make a new store, or open an existing one of the same cluster and slot length.
 
@@ -335,7 +342,7 @@ def make_store(
         unused = {"parts"} if not info.parts else None  # earlier versions refuse what they do not know
         with writing(f"The store {place.path()}"):
             place.write(INFO, (info.model_dump_json(indent=1, by_alias=True, exclude=unused) + "\n").encode())
-    return FleetStore(place=place, info=info, own=own or {}, reading=reading)
+    return FleetStore(place=place, info=info, own=own or {}, login_file=login_file, reading=reading)
 
 
 def _info(place: StoreFiles) -> StoreInfo | None:

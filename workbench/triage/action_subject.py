@@ -29,7 +29,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subscription that the commands target; `system`: of `queues.systems`."""
+    """The subscription that the commands target; `login_file`: of `Cluster`, `system`: of `queues.systems`."""
 
     cluster: str
     group: str
@@ -38,16 +38,12 @@ class Subject:
     bootstrap: str | None = None
     recording: Recording | None = None
     system: str = "kafka"
-
-    @property
-    def brokers(self) -> str:
-        """Bootstrap servers as a shell word; a variable to set if they are not known."""
-        return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
+    login_file: str | None = None
 
     @property
     def tools(self) -> Tools:
         """Commands of the queue's own tools."""
-        return tools_of(self.brokers, system=self.system)
+        return tools_of(self.bootstrap, login_file=self.login_file, system=self.system)
 
     @property
     def when(self) -> str:

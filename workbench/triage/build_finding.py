@@ -47,6 +47,7 @@ def build_finding(
     profiles: Sequence[Profile],
     since: datetime | None = None,
     bootstrap: str | None = None,
+    login_file: str | None = None,
     recording: Recording | None = None,
 ) -> Finding:
     """Build the finding of one subscription.
@@ -55,6 +56,7 @@ def build_finding(
         row: of `triage.measured_from_spark_rows.features_of`.
         since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
+        login_file: for its own tools, of `Cluster`.
         recording: that the row was read from; None: a live cluster.
         profiles: those that mapped the samples; they say how to get a missing signal.
     """
@@ -67,7 +69,9 @@ def build_finding(
     loss = f"Retention deletes unread messages {when}. " if at_risk else ""
     shortfall = shortfall_of(row, leaf.state)
     beside, late = _beside(row), lag_arrives_late(profiles)
-    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))
+    subject = Subject(
+        row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles), login_file
+    )
     return Finding(
         cluster=row.cluster,
         group=row.group,

@@ -293,7 +293,12 @@ def finding_of(
     expected = expectations.of(row.group)
     found = of_kind(
         build_finding(
-            row, profiles=profiles, since=onset(samples, window, row), bootstrap=bootstrap, recording=recording
+            row,
+            profiles=profiles,
+            since=onset(samples, window, row),
+            bootstrap=bootstrap,
+            login_file=expectations.login_file,
+            recording=recording,
         ),
         kind,
     )

@@ -194,10 +194,11 @@ class ReplayPanel(Panel):
     def _show_plan(self, plan: Plan, path: Path) -> None:
         self.plan, self.path = plan, path
         try:
-            bootstrap = load_settings().cluster(plan.cluster).bootstrap or "HOST:PORT"
+            known = load_settings().cluster(plan.cluster)
+            bootstrap, login_file = known.bootstrap or "HOST:PORT", known.login_file
         except WorkbenchError:  # a plan can be read without the settings of its cluster
-            bootstrap = "HOST:PORT"
-        self.review.value = plan_html(plan, path, bootstrap)
+            bootstrap, login_file = "HOST:PORT", None
+        self.review.value = plan_html(plan, path, bootstrap, login_file)
         self.picture.outputs = outputs([plan_chart(plan)])
         self._show_state()
 

@@ -260,7 +260,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
 
     read = Action(
         title=f"Read the record at offset {offset:,} of partition {number}, where it stands",
-        command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
+        command=it.tools.read_record(it.topic, number, offset),
         verify="you know whether the handler can process it",
     )
     match row.stall_cause:

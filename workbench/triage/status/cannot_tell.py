@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, listed, numbered, shell_word
+from workbench.humanize import counted, duration, listed, numbered
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action
 from workbench.triage.question_order import TREE
@@ -33,12 +33,6 @@ def _short(row: Row) -> str:
     )
 
 
-def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
-    """Shell command that prints the record at an offset."""
-    words = " ".join(("", *also)) if also else ""
-    return f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {partition} -o {round(offset)} -c 1 -J{words}"
-
-
 def _passed(it: Subject, row: Row) -> Action | None:
     """Whether records that a commit passed were handled: their effect says so."""
     passed = row.told("skipped")
@@ -49,7 +43,7 @@ def _passed(it: Subject, row: Row) -> Action | None:
     return Action(
         title=f"See whether the records from offset {round(offset):,} of partition {partition} on have had their effect (a row, a call,"
         f" a line in the consumer's log); if not, they were skipped: replay them by time, into a new group{lost.NO_RECORD}",
-        command=_record(it, partition, offset),
+        command=it.tools.read_record(it.topic, partition, round(offset)),
         verify="you know whether the consumer handled this record",
     )
 
@@ -63,7 +57,7 @@ def _blocked(it: Subject, row: Row) -> Action | None:
         return Action(
             title=f"See whether the record at offset {round(last.committed):,} of partition {last.partition} has had its effect (a row,"
             " a call, a line in the consumer's log); if so, nothing waits: let the consumer commit the offset of the next record",
-            command=_record(it, last.partition, last.committed),
+            command=it.tools.read_record(it.topic, last.partition, round(last.committed)),
             verify="you know whether the consumer handled this record",
         )
     first = next((part for part in row.partitions if part.partition in row.unmoved_partitions), None)
@@ -72,7 +66,7 @@ def _blocked(it: Subject, row: Row) -> Action | None:
     return Action(
         title=f"Read partition {first.partition} from offset {round(first.committed):,} on as a consumer of transactions does: nothing"
         " comes if these records were aborted, and then all is well",
-        command=_record(it, first.partition, first.committed, "-e", "-X", "isolation.level=read_committed"),
+        command=it.tools.read_on(it.topic, first.partition, round(first.committed)),
         verify="a record comes: that one blocks the partition; nothing comes: nothing waits",
     )
 
