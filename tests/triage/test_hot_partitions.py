@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.stories import Story
+from evaluation.stories import Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.verdict_names import Verdict
 
@@ -83,3 +83,15 @@ def test_the_table(count: int, name: str, hot: int, rows: dict[str, Any]) -> Non
 def test_both_sides_of_the_floor_and_of_the_factor(name: str, hot: int, rows: dict[str, Any]) -> None:
     """100 messages, and three times what is typical."""
     assert len(rows[f"12/{name}"].hot_partitions) == hot
+
+
+def test_what_waits_beside_a_hot_partition_is_not_hot(spark: Any) -> None:
+    """A member's loop or pool takes the records of all its partitions in turn: its others are late, too, with few messages each."""
+    story = Story(group="pool", topic="pool", partitions=6, members=3)
+    for number, (rate, per_second) in enumerate(((120.0, 60.0), (2.0, 1.5), *[(2.0, 0.0)] * 4)):
+        late = growing(0.8, since=-90.0) if per_second else 0.1
+        story.partition(number, rate=rate, lag=growing(per_second, start=1.0, since=-90.0), time_lag=late)
+    [row] = rows_of(spark, [story.people()]).values()
+    assert row.behind_partitions == (0, 1)
+    assert row.hot_partitions == (0,)
+    assert row.verdict is Verdict.HOT_PARTITION

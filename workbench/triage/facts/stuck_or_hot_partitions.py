@@ -99,13 +99,18 @@ class Partitions(Events):
 
     def _is_hot(self, p: PartitionFeatures) -> Known:
         floor = max(self.limits.hot_factor * (self.typical_lag or 0.0), self.limits.hot_floor_messages)
-        return all_of(above(p.lag_messages, floor), at_least(p.lag_messages, times(TENTH, self.highest_lag)))
+        return above(p.lag_messages, floor)
+
+    def _is_beside_hotter(self, p: PartitionFeatures) -> bool:
+        """Whether it has so much less than another one that it may only wait behind it, in the loop or the pool of their member."""
+        return below(p.lag_messages, times(TENTH, self.highest_lag)) is True
 
     @fact
     def hot_partitions(self) -> tuple[int, ...]:
         """A few that fall behind while the others keep up or catch up; or far more lag than is typical.
 
-        What has about as much as the others is not apart from them, and what has stopped, or may have, is not hot.
+        What has about as much as the others is not apart from them, and what has stopped, or may have, is not hot. Nor is what waits
+        beside a hot one.
         """
         if self.few_are_behind:
             apart = times(APART, self.typical_lag)
@@ -113,7 +118,7 @@ class Partitions(Events):
         else:
             stopped = {*self.standing_partitions, *self.frozen_partitions, *self.stuck_partitions}
             found = [p for p in self.partitions if p.partition not in stopped and self._is_hot(p)]
-        return tuple(p.partition for p in found)
+        return tuple(p.partition for p in found if not self._is_beside_hotter(p))
 
     @fact
     def hot_count(self) -> int:
@@ -290,7 +295,8 @@ class Partitions(Events):
             return known and at_least(p.arrival_per_second, more) is True
 
         stands = self.frozen_partitions or self.standing_partitions
-        return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
+        late = [p for p in self.behind if not self._is_beside_hotter(p)]
+        return self.few_are_behind and not stands and all(gets_more(p) for p in late)
 
 
 def _read_of_what_waits(parts: Sequence[PartitionFeatures]) -> Number:
