@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.subscription_measurements import MemberFeatures, PartitionFeatures
+from workbench.features.subscription_measurements import MemberFeatures, PartitionFeatures, ProcessorFeatures
 from workbench.thresholds import Thresholds
 from workbench.triage import causes
 from workbench.triage.action_subject import Subject
@@ -113,6 +113,16 @@ def test_one_slow_member_is_named_and_no_processor() -> None:
     [action] = leaf.actions(Subject("test", "g", "t"), row)
     assert "pod-1" in action.title
     assert all_hold(action.checks, row) is Answer.NO
+
+
+def test_the_only_handler_is_called_the_handler() -> None:
+    """A profile without event types calls it "all": nobody looks for a handler of that name."""
+    only = made(ProcessorFeatures, processor="all", process_seconds=0.5, baseline_seconds=0.1, slow_down=5.0)
+    facts = {"slow_processors": ("all",), "slow_by_peers": False, "slowest_baseline_seconds": 0.1}
+    row = subscription(processors=(only,), members=(), limits=Thresholds(), **facts)
+    actions = leaf_of(Verdict.SLOW_PROCESSOR).actions(Subject("test", "g", "t"), row)
+    [action] = [it for it in actions if it.title.endswith("in the handler, or in what it calls")]
+    assert action.verify.startswith("process time of the handler is below")
 
 
 @pytest.mark.parametrize(

@@ -128,16 +128,19 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
     limit = usual * row.limits.slow_ratio
     as_usual = Check("processors", "<", limit, field="process_seconds", items=tuple(names))
+    alone = len(row.processors) == 1
+    # The only one may have no name of its own: a profile without event types calls it "all".
+    handler = "the handler" if alone else f"the handler of {shown}"
     verify = (
-        f"process time of {shown} is below {duration(limit)}, {multiple(row.limits.slow_ratio)} the {duration(usual)} of"
+        f"process time of {handler} is below {duration(limit)}, {multiple(row.limits.slow_ratio)} the {duration(usual)} of"
         f" {'its peers' if row.slow_by_peers else 'before'}"
     )
-    alone = len(row.processors) == 1  # what holds the process up would slow down others, too
+    # What holds the process up would slow down others, too.
     held_up = held_up_actions(it, row, as_before=as_usual, verify=verify) if alone else []
     return [
         *held_up,
         Action(
-            title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
+            title=f"Check what changed{it.when} in {handler}, or in what it calls",
             command=it.changes,
             verify=verify,
             checks=(as_usual,),
