@@ -47,6 +47,11 @@ def handler(
     return story.add("process_time", sums.tolist(), stat="sum", **place)
 
 
+def pool(story: Story, waiting: Any, name: str | None = None) -> Story:
+    """A pool behind a member's loop tells how many records wait for it, and not how many could."""
+    return story.add("queue_length", waiting, group=story.group, topic=story.topic, member="m-0", processor=name)
+
+
 CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
     "nothing known": (lagging, None),
     "messages wait in the client": (lambda s: loop(s).fetch_queue(25.0), True),
@@ -76,6 +81,13 @@ CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
         False,
     ),
     "hardly any of its time": (lambda s: handler(loop(s), before=0.0119, after=0.0119), False),
+    "records always wait for its pool": (lambda s: pool(loop(s), steps(0.0, 16.0, at=ONSET)), True),
+    "records always wait for a pool with a name": (lambda s: pool(loop(s), steps(0.0, 16.0, at=ONSET), "jobs"), True),
+    "as many tasks wait as ever": (lambda s: pool(loop(s), 3.0), None),
+    "records wait for its pool at times": (
+        lambda s: pool(loop(s), (16 * (TIMES % 4 > 1) * (TIMES > ONSET)).tolist()),
+        None,
+    ),
 }
 
 

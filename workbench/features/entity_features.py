@@ -33,7 +33,9 @@ _OF_OTHERS = {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR
 _FEATURES = {**_OF_PARTITIONS, **_OF_OTHERS, "story": STORY_OF_PARTITION}
 # A heartbeat says no more than that its member is there.
 _SIGNALS = (*signals_in({**_OF_PARTITIONS, **_OF_OTHERS}), "heartbeat_age")
-_KIND = """CASE WHEN partition IS NOT NULL THEN 'partition' WHEN queue IS NOT NULL THEN 'queue'
+# What a member tells of a processor is its queue's; how long a processor takes is the group's (`MEMBERLESS`).
+_KIND = """CASE WHEN partition IS NOT NULL THEN 'partition'
+                WHEN queue IS NOT NULL OR (processor IS NOT NULL AND member IS NOT NULL) THEN 'queue'
                 WHEN processor IS NOT NULL THEN 'processor' WHEN member IS NOT NULL THEN 'member' ELSE 'group' END"""
 
 
@@ -96,11 +98,13 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
 
 def _derived(stale_after_seconds: float, *, heard: str = "0D") -> dict[str, str]:
     """Columns of members and processors computed from their other features; members are judged as of `heard` (seconds, ≤ 0)."""
+    reports = f"coalesce(last_seconds >= {heard} - greatest({stale_after_seconds}, {MISSED} * coalesce(seen_every, 0)), false)"
     return {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
-        "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= {heard} - greatest({stale_after_seconds},"
-        f" {MISSED} * coalesce(seen_every, 0)), false)",
+        "live": f"({_KIND}) = 'member' AND {reports}",
+        # A channel or an executor tells what waits in it, and not what it holds; tasks of a scheduler always wait.
+        "queued_more": f"CASE WHEN capacity IS NULL AND {reports} THEN length_recent_low - length_usual END",
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary_schema import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
+from workbench.features.summary_schema import NOW, in_quarters, lasted, lower_median, of, quarters, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"
@@ -28,8 +28,10 @@ def _outcomes(period: int, where: str = "true") -> str:
     return f"sum(increase) FILTER (WHERE signal = 'processed' AND period = {period} AND {where})"
 
 
-# In-process queues, over the window: `capacity` (events), `fill` (mean, 0 to 1).
+# In-process queues, over the window: `capacity` (events), `fill` (mean, 0 to 1), `length_recent_low` and `length_usual` (events).
 QUEUE_FEATURES = {
+    "length_recent_low": of("max", "recent_lowest", "queue_length"),
+    "length_usual": lower_median(quarters("mean", "queue_length")),
     "capacity": of("max", "last", "queue_capacity"),
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }

@@ -126,6 +126,7 @@ GROUP_COLUMNS = {
     f" CASE WHEN max(count_disproved) = 1 AND {_POLLERS} > 0 THEN cast({_POLLERS} AS double) END)",
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",
+    "queued_more": "max(queued_more)",
     "poll_age_seconds": "min(poll_age_seconds) FILTER (WHERE live)",
     "rebalances": "max(rebalances)",
     "rebalances_since": "max(rebalances_since)",

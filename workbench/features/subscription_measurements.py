@@ -129,7 +129,7 @@ class QueueFeatures:
 
     processor: str | None
     member: str | None
-    queue: str
+    queue: str | None
     fill: float | None
 
 
@@ -188,6 +188,7 @@ class MeasuredSubscription:
         usual_members, usual_fewest_members: of the group in the baseline: on average, and the fewest, of a usual quarter of it.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
+        queued_more: by how much the shortest a queue is of late exceeds its usual length, where nothing tells how much it holds.
         emptied: how often the group's last member has gone in the time that is judged; None: never, as far as members are counted.
         cpu_stopped_share, cpu_stopped_before: of the periods of their CPU limit, those in which it stopped its processes.
         gc_share, gc_share_before: of the time, what its processes took to collect garbage.
@@ -255,6 +256,7 @@ class MeasuredSubscription:
     comes_again: float | None
     live_members: int | None
     baseline_members: int | None
+    queued_more: float | None
     poll_age_seconds: float | None
     rebalances: float | None
     rebalances_since: float | None

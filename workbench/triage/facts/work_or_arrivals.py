@@ -150,8 +150,9 @@ class WorkFacts(MeasuredSubscription):
 
     @fact
     def has_queues(self) -> bool:
-        """Whether the consumer shows queues of its own."""
-        return bool(self.queues) or self.enqueue_mean_seconds is not None or self.enqueue_baseline_seconds is not None
+        """Whether the consumer shows queues of its own, and how full they are."""
+        filled = any(it.fill is not None for it in self.queues)
+        return filled or self.enqueue_mean_seconds is not None or self.enqueue_baseline_seconds is not None
 
     @cached_property
     def _timed(self) -> bool:
@@ -379,6 +380,12 @@ WORK_REASONS: tuple[Reason[Known], ...] = (
         True,
         "most of what waits has been read, and a handler finishes clearly less of what arrives than before",
         besides=lambda row: row.waits_inside is True,
+    ),
+    Reason(
+        "queued",
+        True,
+        "in a member, more records always wait for its handlers than usually did, in a queue of its own that tells no capacity",
+        (Operand("queued_more", "records more than usual", ">", number=0.0, why="it is never as short as it was"),),
     ),
     # What one answer brought may wait in the client, but its handlers have little to do.
     Reason("little_to_do", False, "its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
