@@ -85,6 +85,8 @@ def since(row: Row) -> str:
 
 def _own_work(row: Row) -> str:
     parts = []
+    if (more := row.queued_more) is not None and more > 0:
+        parts.append(f"at least {counted(more, 'record')} more than usual in one of them")
     if row.fetched_low is not None:
         if row.fetched_low >= 1:
             wait = counted(row.fetched_low, "fetched message waits", "fetched messages wait")
@@ -96,7 +98,8 @@ def _own_work(row: Row) -> str:
     if row.loop_busy is not None:
         was = f", was {percent(row.loop_busy_baseline)}" if row.loop_busy_baseline is not None else ""
         parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{since(row)}{was}")
-    return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
+    queues = "no queues of its own; " if row.queued_more is None else "nothing tells how much its queues hold; "
+    return queues + (", ".join(parts) or "nothing shows what takes its time")
 
 
 def _rule(reason: Reason[Known]) -> Rule:
