@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from workbench.errors import SourceUnreachableError
+from workbench.plans.journal import Journal
 from workbench.queues.replay_port import (
     ABSENT,
     Audience,
@@ -266,3 +267,8 @@ def plan_of(gateway: FakeGateway, asked: PlanRequest | None = None) -> Plan:
     """The plan of a request."""
     asked = asked or request()
     return make_plan(asked, *survey(gateway, asked))
+
+
+def killed_before_its_last_line(journal: Journal) -> None:
+    """Cut the last line of a journal off: the run did its change and was killed before it could tell so."""
+    journal.path.write_text("".join(journal.path.read_text().splitlines(keepends=True)[:-1]))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
+from tests.replay.fakes import FakeGateway, killed_before_its_last_line, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
-from workbench.plans.journal import Journal, only_one
+from workbench.plans.journal import Journal, begun_replays, only_one
 from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import TopicSettings
 from workbench.queues.snapshot_views import Partition
@@ -299,6 +299,19 @@ def test_cut_off_anywhere_it_ends_the_same(tmp_path: Path, call: int, after_writ
     back = roll_back(rollback, gateway, place.journal, sleep=lambda _: None)
     assert not back.failed
     assert gateway.groups["new"] == {("orders", 0): 1}
+
+
+def test_a_rollback_that_was_killed_before_it_told_so_is_told_by_the_next_run(place: Place) -> None:
+    """It finds nothing to change, and says that in the journal: nobody waits for the replay any more."""
+    place.apply()
+    rollback = read_rollback(rollback_path(place.path))
+    roll_back(rollback, place.gateway, place.journal, sleep=lambda _: None)
+    killed_before_its_last_line(place.journal)
+    assert begun_replays(place.journal.read()[0])
+    for _ in range(2):
+        roll_back(rollback, place.gateway, place.journal, sleep=lambda _: None)
+    assert [(it.action, it.phase) for it in place.journal.read()[0]][2:] == [("rollback", "begin"), ("rollback", "end")]
+    assert begun_replays(place.journal.read()[0]) == {}
 
 
 def test_a_group_that_has_moved_on_is_not_thrown_back(place: Place) -> None:

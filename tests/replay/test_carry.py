@@ -10,9 +10,11 @@ from tests.replay.fakes import now_ms, orders, plan_of, request
 from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError
 from workbench.replay.guard import ReplayLimits
+from workbench.replay.known_start import known_starts
 from workbench.replay.receipt import Rollback, triples
 from workbench.replay.retire import retire
 from workbench.replay.rollback_of_apply import roll_back
+from workbench.replay.unplanned_partitions import carried
 
 PAYMENTS = ("payments", 0)
 
@@ -229,3 +231,28 @@ def test_the_way_back_knows_what_was_carried(service: Service) -> None:
     assert service.gateway.groups["new"] == {**service.plan.targets, PAYMENTS: 100}
     assert not roll_back(rollback, service.gateway, service.journal, sleep=lambda _: None).failed
     assert "new" not in service.gateway.groups
+
+
+def test_a_cutover_that_was_killed_after_it_carried_goes_on(service: Service) -> None:
+    """What the group was begun at is told by the next run, which reads it back: its progress since is no gap."""
+    service.fleet.failing.add("i0")
+    with pytest.raises(GuardError, match="batch 1"):
+        service.cutover(carry_others=True).run()
+    lines = [it for it in service.journal.read()[0] if it.action == "carry"]
+    service.journal.path.write_text(lines[0].model_dump_json(by_alias=True) + "\n")  # killed before its end
+    service.fleet.failing.clear()
+    service.cutover().run()
+    service.gateway.groups["new"][PAYMENTS] = 90
+    service.cutover().run()
+    assert carried(service.plan.hash, service.journal, surely=True) == {PAYMENTS: 40}
+
+
+def test_a_cutover_tells_where_a_killed_apply_has_begun(service: Service) -> None:
+    """The offsets stand as planned when it reads them; once the group has moved on, nobody could tell any more."""
+    plan = service.plan
+    changes = [(*key, None, at, None) for key, at in plan.targets.items()]
+    service.journal.append(
+        plan=plan.hash, cluster_id=plan.cluster_id, group="new", action="apply", phase="begin", changes=changes
+    )
+    service.cutover(carry_others=True).run()
+    assert known_starts(plan, Path(), service.journal) == set(plan.targets)

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import wait_for
+from workbench.cli.replay_output import show_journal
 from workbench.errors import OutputError, UsageError
-from workbench.plans.journal import Journal, only_one
+from workbench.plans.journal import Action, Journal, only_one
 
 _WRITER = """
 import sys
@@ -144,3 +145,37 @@ def test_a_state_folder_that_cannot_be_made_is_an_error_of_the_user(
     journal = Journal.of_user()
     with pytest.raises(UsageError, match=r"cannot be (read|written)"):
         journal.append(plan="p", cluster_id="c", group="g", action="apply", phase="begin")
+
+
+def begin(journal: Journal, *, ends: bool, action: Action = "apply") -> None:
+    """The line before a change, and the one after it."""
+    journal.append(plan="p", cluster_id="c", group="g", action=action, phase="begin")
+    if ends:
+        journal.append(plan="p", cluster_id="c", group="g", action=action, phase="end", outcome="done")
+
+
+def test_the_log_shows_what_was_interrupted_after_an_earlier_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each run in a container has the same process number: the end of the first is not the end of the second."""
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    journal = Journal(path=tmp_path / "journal.jsonl")
+    for ends in (True, False):
+        begin(journal, ends=ends)
+    show_journal(journal.read()[0])
+    assert [line.split()[5] for line in capsys.readouterr().out.splitlines()[1:]] == ["done", "begun"]
+
+
+def test_a_change_is_open_until_a_line_tells_what_has_come_of_it(tmp_path: Path) -> None:
+    """Only the last change of the group's offsets counts; lines about instances of a fleet are not about offsets."""
+    journal = Journal(path=tmp_path / "journal.jsonl")
+    assert journal.open_change("g", "c") is None
+    begin(journal, ends=True)
+    assert journal.open_change("g", "c") is None
+    begin(journal, ends=False, action="rollback")
+    journal.append(plan="p", cluster_id="c", group="g", action="switch", phase="end", outcome="done", target="i0")
+    found = journal.open_change("g", "c")
+    assert found is not None
+    assert (found.action, journal.open_change("g", "other"), journal.open_change("h", "c")) == ("rollback", None, None)
+    journal.append(plan="p", cluster_id="c", group="g", action="rollback", phase="end", outcome="unknown")
+    assert journal.open_change("g", "c") is not None

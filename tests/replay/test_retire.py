@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, instant, now_ms, orders, request
+from tests.replay.fakes import FakeGateway, instant, killed_before_its_last_line, now_ms, orders, request
 from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_of_given_ranges import gateway, plan_of
 from workbench.errors import GuardError
@@ -50,6 +50,18 @@ def test_the_new_group_is_deleted_once_it_is_through(place: Path) -> None:
         ("retire", "begin", None),
         ("retire", "end", "done"),
     ]
+
+
+def test_a_removal_that_was_killed_before_it_told_so_is_told_by_the_next_run(place: Path) -> None:
+    """Else the journal would end with an interruption for good, and triage would go on to wait for that replay."""
+    source, journal = replayed(), Journal(path=place / "journal.jsonl")
+    plan = plan_of(RANGES, gateway())
+    for _ in range(2):
+        retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
+        killed_before_its_last_line(journal)
+    retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
+    assert [(it.phase, it.outcome) for it in journal.read()[0]][-1] == ("end", "done")
+    assert json.loads(retired_path(place / "plan.json").read_text())["commits"] == [["orders", 0, 4], ["orders", 1, 10]]
 
 
 def test_a_group_whose_topic_was_made_anew_is_kept(place: Path) -> None:

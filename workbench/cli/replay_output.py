@@ -100,11 +100,11 @@ def show_journal(entries: list[Entry]) -> None:
     if not entries:
         console.line_of("Nothing was replayed here yet.")
         return
-    ended = {_change(entry) for entry in entries if entry.phase == "end"}
+    ended = _begins_with_an_end(entries)
     columns = ("when", "who", "plan", "group", "action", "outcome", "changes")
     table = FittingTable(*columns, drops=("who", "plan", "changes"))
-    for entry in entries:
-        if entry.phase == "begin" and _change(entry) in ended:
+    for at, entry in enumerate(entries):
+        if at in ended:
             continue
         who = f"{entry.who}@{entry.host}"
         outcome = entry.outcome or "begun"
@@ -128,8 +128,20 @@ def show_journal(entries: list[Entry]) -> None:
     console.print(table)
 
 
-def _change(entry: Entry) -> tuple[str, ...]:
-    return entry.plan, entry.group, entry.action, entry.target or "", str(entry.pid)
+def _begins_with_an_end(entries: list[Entry]) -> set[int]:
+    """Indexes of the lines before a change that a later line of the same run ends; each end has one begin.
+
+    A number of a process is no name of a run: in containers each one has the same.
+    """
+    found, open_ends = set[int](), set[tuple[str, ...]]()
+    for at, entry in reversed(list(enumerate(entries))):
+        run = (entry.plan, entry.group, entry.action, entry.target or "", entry.host, str(entry.pid))
+        if entry.phase == "end":
+            open_ends.add(run)
+        elif run in open_ends:
+            open_ends.remove(run)
+            found.add(at)
+    return found
 
 
 def _offset(offset: int | None) -> str:

@@ -159,6 +159,22 @@ class Journal:
                 torn += bool(line.strip())
         return entries, torn
 
+    def open_change(self, group: str, cluster_id: str) -> Entry | None:
+        """The last change of a group's offsets, if no line tells what has come of it: it was interrupted, or its outcome is unknown.
+
+        Whoever finds that it took effect writes its end; else the interrupted run stays the last word.
+
+        Raises:
+            UsageError: as `read`.
+        """
+        own = (
+            it
+            for it in reversed(self.read()[0])
+            if (it.group, it.cluster_id) == (group, cluster_id) and it.target is None
+        )
+        last = next(own, None)
+        return last if last is not None and (last.phase == "begin" or last.outcome == "unknown") else None
+
 
 def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], int]]:
     """Offsets at which groups were set to begin a replay that was neither rolled back nor retired; by group."""

@@ -112,7 +112,7 @@ def apply_plan(
             return work.refused(refusals, commits)
         # Metadata may say which records behind the offset are done: these would be left out.
         targets = {key: KeptCommit(target) for key, target in plan.targets.items()}
-        interrupted = _is_interrupted(plan, journal)
+        interrupted = journal.open_change(plan.new_group, plan.cluster_id) is not None
         pending = {key: it for key, it in targets.items() if interrupted or kept.get(key) != it}
         if options.dry_run:
             return work.receipt(ReplayOutcome.DRY_RUN, pending, commits, commits, {}, rollback=None)
@@ -145,13 +145,6 @@ def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
         ) from None
     if trouble is not None:
         raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
-
-
-def _is_interrupted(plan: Plan, journal: Journal) -> bool:
-    """Whether the last that the journal tells of the group is that a change began, or that nobody knows what has come of it."""
-    own = (it for it in reversed(journal.read()[0]) if (it.group, it.cluster_id) == (plan.new_group, plan.cluster_id))
-    last = next(own, None)
-    return last is not None and (last.phase == "begin" or last.outcome == "unknown")
 
 
 def _topic_ids(plan: Plan, now: Now, gateway: Gateway) -> dict[str, str]:

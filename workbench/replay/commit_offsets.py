@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.errors import OutputError, SourceUnreachableError
-from workbench.plans.journal import Action, Journal
+from workbench.plans.journal import Action, Change, Journal
 from workbench.queues.replay_port import Gateway, KeptCommit, offsets_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
@@ -87,3 +87,37 @@ def write_commits(
     except OutputError as error:  # report what was written in any case
         trouble = error
     return Written(outcome=outcome, after=after, wrong=wrong, trouble=trouble)
+
+
+def end_interrupted(plan: Plan, journal: Journal, commits: Mapping[Partition, int]) -> None:
+    """Write the end of an interrupted write of this plan, where an offset stands as it was to be written.
+
+    A group that stands there begins there, whoever wrote it. Without that line nothing tells so once the group has moved on.
+
+    Args:
+        commits: of the plan's new group now.
+
+    Raises:
+        UsageError: if the journal cannot be read. OutputError: if the line cannot be written.
+    """
+    begun = journal.open_change(plan.new_group, plan.cluster_id)
+    if begun is None or begun.plan != plan.hash or begun.action not in ("apply", "carry"):
+        return
+    changes: list[Change] = [
+        (topic, number, old, new, None if found == new else f"read back as {'no commit' if found is None else found}")
+        for topic, number, old, new, _ in begun.changes
+        for found in [commits.get((topic, number))]
+    ]
+    wrong = sum(error is not None for *_, error in changes)
+    if wrong < len(changes):
+        outcome = ReplayOutcome.PARTIAL if wrong else ReplayOutcome.DONE
+        journal.append(
+            plan=plan.hash,
+            cluster_id=plan.cluster_id,
+            group=plan.new_group,
+            action=begun.action,
+            phase="end",
+            outcome=outcome.value,
+            detail="read back after an interruption",
+            changes=changes,
+        )

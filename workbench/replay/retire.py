@@ -104,7 +104,7 @@ def retire(
             write_file(file, {**document, "written_at": written, **commits})
         changes: list[Change] = [(*key, offset, None, None) for key, offset in sorted(mine.items())]
         existed = view.state != ABSENT
-        if existed:
+        if existed or earlier:  # an interrupted run may have removed the group, and not have said so
             _remove(plan, gateway, journal, group, kept, changes)
         stands = existed and gateway.group(group).state not in GONE
         return Retired(group=group, commits=mine, existed=existed, file=file, stands=stands)

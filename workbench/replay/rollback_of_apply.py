@@ -118,6 +118,9 @@ def _restore(
     extra = [key for key in now if key not in before]
     gone = bool(extra) and not rollback.existed
     if not changes:
+        begun = journal.open_change(rollback.group, rollback.cluster_id)
+        if begun is not None and (begun.action, begun.plan) == ("rollback", rollback.plan):
+            note("end", "done", begun.changes, "read back after an interruption")
         return RolledBack(group=rollback.group, deleted=False, restored=0, failed={})
     note("begin", None, changes, "delete the group" if gone else None)
     errors: dict[Partition, str] = {}

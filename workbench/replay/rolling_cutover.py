@@ -19,6 +19,7 @@ from workbench.plans.journal import Journal, only_one
 from workbench.queues.replay_port import ClusterView, Gateway, names_of, read_by
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
+from workbench.replay.commit_offsets import end_interrupted
 from workbench.replay.cutover_checks import check_applied, check_old_commits, check_within_logs
 from workbench.replay.group_gap import gaps
 from workbench.replay.guard import HINTS, ReplayLimits, check_cluster, wrong_kind
@@ -116,6 +117,7 @@ class Cutover:
             check_old_commits(plan, self.limits, old=old, new=new, beyond=beyond)
             begin = {key: old[key] for key in beyond | {part.key for part in plan.partitions} if key in old}
         else:
+            end_interrupted(plan, self.journal, new)
             check_applied(plan, self.limits, new=new, begun=self.begun)
             self._check_gaps(cluster, old, new)
             begin = {key: offset for key, offset in new.items() if key in plan.targets or key in old}
