@@ -151,6 +151,25 @@ def test_a_group_that_commits_while_the_letters_are_read_is_not_moved_back(
     assert ledger.ended(plan) is None
 
 
+def test_a_group_that_commits_while_the_letters_are_claimed_is_not_moved_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim takes seconds, too. The letters are marked by then; discarding again goes on from where the group is."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    gateway, journal, ledger = gateway_of(LETTERS), Journal(path=tmp_path / "j"), Ledger(tmp_path / "ledger")
+    gateway.groups["readers"] = {(TOPIC, 0): 0}
+    plan, letters = plan_from([it for it in LETTERS if it.offset < 5]), FakeCluster(LETTERS)
+
+    def claim() -> None:
+        gateway.groups["readers"][TOPIC, 0] = 10
+
+    with pytest.raises(GuardError, match="marked as discarded, and the group 'readers' has committed meanwhile"):
+        discard(plan, gateway, letters, journal, ledger, reason="x", group="readers", claim=claim)
+    assert gateway.groups["readers"] == {(TOPIC, 0): 10} and gateway.writes == []
+    assert journal.read()[0][-1].outcome == "partial"
+    assert discard(plan, gateway, letters, journal, ledger, reason="x", group="readers").moved == {}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

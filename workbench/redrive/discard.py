@@ -98,6 +98,12 @@ def discard(
                 raise
         ledger.end(plan, ended_of("discarded", plan, PlanProgress(), reason=reason))
         if target and group is not None:
+            if gateway.commits(group) != before:  # a claim takes seconds
+                note(phase="end", outcome="partial", detail="the group has committed meanwhile")
+                raise GuardError(
+                    f"The letters are marked as discarded, and the group {group!r} has committed meanwhile: it was not moved.",
+                    hint="Stop its consumers, then discard again: it continues from here.",
+                )
             errors = gateway.commit(group, target)
             after = gateway.commits(group)
             wrong = [key for key, at in target.items() if after.get(key) != at]
