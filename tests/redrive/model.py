@@ -202,6 +202,9 @@ class NoJournal:
     def append(self, **_entry: Any) -> None:
         """Nothing is kept."""
 
+    def open_change(self, *_: Any) -> None:
+        """Nothing was interrupted."""
+
 
 @dataclass
 class Machine:

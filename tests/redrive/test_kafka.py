@@ -9,6 +9,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.collect.test_kafka_offset_fetch import serving
 from tests.redrive.making import LETTERS, TOPIC, plan_from
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.group_listing import Others
@@ -66,6 +67,23 @@ def test_a_claim_that_kafka_does_not_show_yet_is_waited_for(monkeypatch: pytest.
     shown[:] = [PlanProgress()]
     with pytest.raises(SourceUnreachableError, match="does not show the position of the plan"):
         sink.claim({0: 0}, None, {}, lambda: None)
+
+
+@pytest.mark.parametrize(("open_seconds", "answers"), [(30.0, 3), (0.0, 1000)])
+def test_a_transaction_that_a_kill_has_left_open_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, open_seconds: float, answers: int
+) -> None:
+    """The broker ends it after its own timeout, which is longer than the wait for an answer. What it waits for is told in words."""
+    monkeypatch.setattr("workbench.kafka.redrive.committed_progress.OPEN_SECONDS", open_seconds)
+    plan = plan_from(LETTERS)
+    unstable = [88] * answers
+    with serving(lambda names: {name: unstable.pop() if unstable else {(TOPIC, 0): 7} for name in names}) as broker:
+        sink = KafkaSink(broker.address, {}, plan, timeout_seconds=0.3)
+        if open_seconds:
+            assert sink.progress().positions == {0: 7}
+        else:
+            with pytest.raises(SourceUnreachableError, match="an open transaction is about to change its commits"):
+                sink.progress()
 
 
 class _Claiming:

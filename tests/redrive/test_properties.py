@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.redrive.fakes import FakeCluster, FakeSink, KilledError
 from tests.redrive.making import SOURCE, TOPIC, letter_of, now_of, plan_from
+from tests.replay.fakes import killed_before_its_last_line
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
 from workbench.redrive.apply import Redrive, RedriveOutcome
@@ -152,6 +153,21 @@ def _ticking() -> Callable[[], float]:
         return now[0]
 
     return clock
+
+
+def test_a_run_that_was_killed_before_it_told_so_is_told_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The ledger knows that the plan is done; the journal must not end with an interruption for good."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    letters = [letter_of(0, at) for at in range(5)]
+    plan, cluster = plan_from(letters), FakeCluster(letters)
+    run_of(plan, cluster, tmp_path).run()
+    journal = run_of(plan, cluster, tmp_path).journal
+    killed_before_its_last_line(journal)
+    for _ in range(2):
+        assert run_of(plan, cluster, tmp_path).run().outcome is RedriveOutcome.DONE
+    assert [(it.phase, it.outcome) for it in journal.read()[0]] == [("begin", None), ("end", "done")]
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

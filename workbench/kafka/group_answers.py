@@ -26,6 +26,7 @@ _ERRORS = {
     68: "the group has members",
     69: "the group does not exist any more",
     86: "members of the group read the topic",
+    88: "an open transaction is about to change its commits",
 }
 
 

@@ -92,6 +92,9 @@ class Redrive:
         plan = self.plan
         with only_one(plan.id):
             if (ended := self.ledger.ended(plan)) is not None:
+                begun = self.journal.open_change(plan.id, plan.cluster_id)
+                if ended.outcome == "done" and begun is not None and begun.action == "redrive":
+                    self._note("end", "done", "told by the ledger after an interruption")
                 return self._after(ended)
             now = self.look()
             before = produced_of(plan, now.positions, now.ordered or 0, now.refused)

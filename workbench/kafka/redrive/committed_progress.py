@@ -13,6 +13,8 @@ from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 _PAUSE_SECONDS = 0.2
+# A run that was killed leaves a transaction open: the broker ends it after its timeout of 60 s, at one of its looks, each 10 s.
+OPEN_SECONDS = 75.0
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
 
 Told = Mapping[int, tuple[int, str]]  # partition to its offset and note
@@ -30,6 +32,7 @@ def read_progress(
 
     Args:
         bootstrap, properties: as for librdkafka.
+        timeout_seconds: for a coordinator that does not answer; one that tells of an open transaction is asked until that must be over.
         unreachable: makes the error of what cannot be done, from the client's error or from words.
 
     Raises:
@@ -37,12 +40,16 @@ def read_progress(
     """
 
     def commits(group: str, numbers: Collection[int]) -> Told:
-        deadline = time.monotonic() + timeout_seconds
+        now = time.monotonic()
+        until = now + max(timeout_seconds, OPEN_SECONDS)
+        limits = FetchLimits(
+            deadline=until, moved_until=until, lost_until=now + timeout_seconds, silence_seconds=_ANSWER_SECONDS
+        )
         try:
-            return _commits(bootstrap, properties, group, plan.topic, deadline, unreachable)
+            return _commits(bootstrap, properties, group, plan.topic, limits, unreachable)
         except NotListedError:
             return _by_librdkafka(
-                {**properties, "bootstrap.servers": bootstrap}, group, plan.topic, numbers, deadline, unreachable
+                {**properties, "bootstrap.servers": bootstrap}, group, plan.topic, numbers, until, unreachable
             )
 
     found = commits(plan.id, [part.partition for part in plan.partitions])
@@ -59,12 +66,11 @@ def _commits(
     properties: Mapping[str, Any],
     group: str,
     topic: str,
-    deadline: float,
+    limits: FetchLimits,
     unreachable: Callable[[str, Any], Exception],
 ) -> Told:
     from confluent_kafka import KafkaError
 
-    limits = FetchLimits.until(deadline, silence_seconds=_ANSWER_SECONDS)
     told = read_commits(bootstrap, properties, [group], limits, is_stable=True)
     if told.denied:
         raise unreachable("read its progress", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
