@@ -288,6 +288,18 @@ def test_records_of_a_target_that_was_recreated_are_not_missing() -> None:
         made.check()
 
 
+def test_a_target_that_was_deleted_is_no_broker_that_does_not_answer() -> None:
+    """Trying again would not help; one that may not be described is another matter."""
+    made = Produced(without=set())
+    for number in range(2):
+        made.gateway.records.pop((SOURCE, number), None)
+    with pytest.raises(EvidenceError, match=f"{SOURCE}' was deleted since the plan was made"):
+        made.check()
+    made.gateway.denied.add(SOURCE)
+    with pytest.raises(SourceUnreachableError):
+        made.check()
+
+
 @pytest.mark.parametrize("is_read_first", [False, True])
 @pytest.mark.parametrize("number", [1, 3])
 def test_records_of_consumers_that_pass_headers_on_are_not_doubled(is_read_first: bool, number: int) -> None:

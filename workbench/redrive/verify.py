@@ -283,11 +283,16 @@ def _ranges(
 ) -> list[tuple[str, dict[int, int], dict[int, int]]]:
     """Topic, start and stop of what must be read; what was deleted goes to `check.gone`, what is not to be read yet to `check.open`."""
     found, deadline = [], time.monotonic() + _SETTLE_SECONDS
-    there = gateway.cluster([it.topic for it in plan.targets]).topics
+    view = gateway.cluster([it.topic for it in plan.targets])
     for target in plan.targets:
-        if (topic := there.get(target.topic)) is not None and topic.is_remade(target.topic_id):
+        topic, fate = view.topics.get(target.topic), None
+        if topic is None and target.topic not in view.denied:  # one that may not be described is refused below
+            fate = "deleted"
+        elif topic is not None and topic.is_remade(target.topic_id):
+            fate = "deleted and recreated"
+        if fate is not None:
             raise EvidenceError(
-                f"The topic {target.topic!r} was deleted and recreated since the plan was made, and the records of the plan with it.",
+                f"The topic {target.topic!r} was {fate} since the plan was made, and the records of the plan with it.",
                 hint="What was produced: workbench dlq follow PLAN --once.",
             )
     for target in plan.targets:
