@@ -213,3 +213,14 @@ def test_a_dry_run_says_what_each_broker_reads_and_writes(tmp_path: Path) -> Non
     assert "at least 1 min 40 s" in run.run(dry_run=True).notes[-1]
     now = replace(now, quotas=Quotas(user="svc"))
     assert run.run(dry_run=True).notes[-1] == "Quotas of svc: none."
+
+
+def test_letters_behind_an_open_transaction_are_not_none() -> None:
+    """Who plans is told of them, also if there is no other letter."""
+    gateway = gateway_of(LETTERS)
+    gateway.stable = {(TOPIC, 0): 0}
+    with pytest.raises(GuardError, match=r"cannot be read yet: partitions 0\."):
+        plan_from([], gateway=gateway)
+    gateway.stable = {(TOPIC, 0): 5}
+    plan = plan_from(LETTERS[:5], gateway=gateway)
+    assert "Letters behind an open transaction are not in the plan: partitions 0." in plan.warnings

@@ -181,8 +181,11 @@ def _planned(
         kept[over] = False
     if not kept.any():
         reasons = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in left.most_common() if number)
+        hidden = _behind_transaction(logs)
         raise GuardError(
-            f"No letter of {request.topic!r} is left to redrive" + (f" ({reasons})." if reasons else ": it is empty."),
+            f"No letter of {request.topic!r} is left to redrive"
+            + (f" ({reasons})." if reasons else "." if hidden else ": it is empty.")
+            + (f" Those behind an open transaction cannot be read yet: {hidden}." if hidden else ""),
             hint=f"{_denied_words(denied)} {NO_RIGHT}"
             if denied
             else f"See them with: workbench dlq show {shell_word(request.topic)} --cluster {shell_word(request.cluster)}",
@@ -381,13 +384,16 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
             f"Produced last, in the order of their source records: {counted(len(plan.ordered), 'letter')} of keys in another order, "
             "or in several partitions."
         )
-    waiting = [key for key, end in logs.ends.items() if logs.stable_ends.get(key, end) < end]
-    if waiting:
-        found.append(
-            f"Letters behind an open transaction are not in the plan: partitions {listed([n for _, n in sorted(waiting)])}."
-        )
+    if hidden := _behind_transaction(logs):
+        found.append(f"Letters behind an open transaction are not in the plan: {hidden}.")
     if plan.destination.kind is To.HTTP:
         found.append(
             f"HTTP has no transactions: after a crash, up to {HTTP_BATCH} requests are sent again, with the same Idempotency-Key."
         )
     return found
+
+
+def _behind_transaction(logs: LogView) -> str | None:
+    """Partitions whose last letters are behind an open transaction, in words."""
+    hidden = sorted(key[1] for key, end in logs.ends.items() if logs.stable_ends.get(key, end) < end)
+    return f"partitions {listed(hidden)}" if hidden else None
