@@ -29,7 +29,7 @@ def post_here(
         max_bytes: size limit of its body.
 
     Raises:
-        ValueError: if the host is another computer, or the answer is too large. OSError: if there is no answer, or no HTTP.
+        ValueError: if the host is another computer, or the answer is too large or was cut off. OSError: if there is no answer, or no HTTP.
     """
     if not is_here(host):
         raise ValueError(f"{host} is not this computer")
@@ -44,4 +44,6 @@ def post_here(
         connection.close()
     if len(found) > max_bytes:
         raise ValueError("the answer is too large")
+    if answer.length:  # of its Content-Length, what has not come
+        raise ValueError("the answer was cut off")
     return answer.status, found

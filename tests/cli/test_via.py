@@ -257,6 +257,11 @@ def check_well(shown: subprocess.CompletedProcess[str]) -> None:
         (Script(body=b'{"schema": "another/1"}'), ("status 200.",)),
         (Script(status=302, headers={"Location": "http://127.0.0.1:9/"}), ("status 302.",)),
         (Script(status=500, body=b'{"error": "\\u001b[31m", "exit_code": "x"}'), ("status 500",)),
+        (Script(status=502, body=b"<html>"), ("status 502.", "may not reach it, or wait for less than 75 s")),
+        (Script(status=303, headers={"Location": "/login"}), ("status 303.", "may want a sign-in")),
+        (Script(body=b"<html>Sign in"), ("status 200.", "may want a sign-in")),
+        (Script(body=b"[" * 200_000), ("status 200.",)),
+        (Script(body=b"{}", headers={"Content-Length": "999"}), ("cannot be asked: the answer was cut off",)),
     ],
 )
 def test_a_server_that_is_none_of_ours_is_told(tmp_path: Path, script: Script, words: tuple[str, ...]) -> None:

@@ -194,7 +194,7 @@ def _read(url: str, status: int, answer: bytes) -> dict[str, Any]:
         )
     try:
         found = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and (
         found.get("schema") == "workbench.asked_triage/1" and isinstance(found.get("stdout"), str)
@@ -205,6 +205,15 @@ def _read(url: str, status: int, answer: bytes) -> dict[str, Any]:
         said = f": {found['error']}" if isinstance(found, dict) and isinstance(found.get("error"), str) else ""
         raise SourceUnreachableError(
             f"The server {url} answers with status {status}{said}.".replace("..", "."),
-            hint=f"Is it a `workbench serve` of version {__version__}? Or: {_ELSEWHERE.lower()}",
+            hint=f"{_of_a_proxy(status, found)}Is it a `workbench serve` of version {__version__}? Or: {_ELSEWHERE.lower()}",
         )
     return dict(found)
+
+
+def _of_a_proxy(status: int, found: object) -> str:
+    """What an answer that the server itself never gives tells of a proxy in front of it."""
+    if status in (502, 503, 504):
+        return f"A proxy in front of it may not reach it, or wait for less than {_SECONDS:g} s. "
+    if 300 <= status < 400 or (status == 200 and not isinstance(found, dict)):
+        return "A proxy in front of it may want a sign-in. "
+    return ""
