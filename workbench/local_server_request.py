@@ -29,7 +29,8 @@ def post_here(
         max_bytes: size limit of its body.
 
     Raises:
-        ValueError: if the host is another computer, or the answer is too large or was cut off. OSError: if there is no answer, or no HTTP.
+        ValueError: if the host is another computer, or the answer is too large or cut off.
+        OSError: if there is no answer, or no HTTP.
     """
     if not is_here(host):
         raise ValueError(f"{host} is not this computer")

@@ -23,6 +23,7 @@ from workbench.serve.page_queries import Reading
 from workbench.serve.send_message import NotTakenError
 from workbench.serve.server_database import LeadLostError
 from workbench.serve.sqlite import FileStore
+from workbench.serve.worker import Worker
 from workbench.serve_settings import Target
 
 MANAGER = Target(name="am", kind="alertmanager", url="http://127.0.0.1:9")
@@ -290,3 +291,29 @@ def test_a_memory_of_the_first_version_opens_and_goes_on(tmp_path: Path) -> None
     says(office, verdict="healthy")
     assert later(office) == ["recovered"]
     assert office.store.number("SELECT count(*) FROM had") == 6
+
+
+def test_a_target_that_is_not_named_for_a_while_is_told_of_what_is_open(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start with other settings gives up what waits for it, and says so; whoever is named again does not know of the incident."""
+    office.worker.take_lead()
+    post(office, alert())
+    office.worker.judge_alerts()
+    office.postman.fails = [NotTakenError("down", passing=True)]
+    assert office.send() == []
+
+    def started_with(*targets: Target) -> None:
+        office.store.resign()
+        office.settings = office.settings.model_copy(update={"targets": list(targets)})
+        office.worker = Worker(office.store, office.oracle, office.settings, sender=office.postman)
+        office.worker.take_lead()
+        office.worker.tell_due()
+
+    target = office.settings.targets[0]
+    started_with()
+    assert f"what waited for {target.name} is given up, 1 message" in caplog.text
+    assert office.send() == []
+    for _ in range(2):
+        started_with(target)
+        assert office.send() == ["new"]

@@ -85,19 +85,24 @@ def put(db: Database, message: Message, targets: Sequence[Target], *, now: float
         )
 
 
-def resume(db: Database, targets: Sequence[Target]) -> int:
-    """After a take-over: messages that the former leader was sending are sent again. Return their number.
+def resume(db: Database) -> int:
+    """After a take-over: messages that the former leader was sending are sent again. Return their number."""
+    return db.execute("UPDATE outbox SET state = 'waiting', due = 0 WHERE state = 'sending'").rowcount
 
-    Those of targets that the settings do not name any more are given up.
-    """
-    waiting = {row[0] for row in db.execute("SELECT DISTINCT target FROM outbox WHERE state IN ('waiting', 'sending')")}
-    for gone in waiting - {it.name for it in targets}:
+
+def give_up_unnamed(db: Database, targets: Sequence[Target]) -> dict[str, list[str]]:
+    """Give up what waits for targets that the settings do not name any more. Return the incidents of these messages, by target."""
+    found: dict[str, list[str]] = {}
+    for row in db.execute("SELECT target, incident FROM outbox WHERE state IN ('waiting', 'sending') ORDER BY id"):
+        if row["target"] not in {it.name for it in targets}:
+            found.setdefault(row["target"], []).append(row["incident"])
+    for gone in found:
         db.execute(
             "UPDATE outbox SET state = 'failed', error = 'the settings name no such target' "
             "WHERE target = ? AND state IN ('waiting', 'sending')",
             (gone,),
         )
-    return db.execute("UPDATE outbox SET state = 'waiting', due = 0 WHERE state = 'sending'").rowcount
+    return found
 
 
 def give_up_old(db: Database, *, now: float) -> None:

@@ -358,6 +358,15 @@ def members_of(db: Database, incident: str) -> list[tuple[Judged, int]]:
     return found
 
 
+def does_not_know(db: Database, target: str, incidents: Sequence[str]) -> None:
+    """A target has not got a message about these incidents, and about those that it named: it knows nothing of them.
+
+    If the settings name it again, `resume` owes it those that are open.
+    """
+    for incident in dict.fromkeys(incidents):
+        db.execute("DELETE FROM telling WHERE target = ? AND ? IN (incident, lane)", (target, incident))
+
+
 def resume(db: Database, settings: ServeSettings) -> None:
     """After a take-over: targets that are new in the settings are owed what is open."""
     for target in settings.targets:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 
 from workbench.errors import WorkbenchError
-from workbench.humanize import duration
+from workbench.humanize import duration, plural
 from workbench.serve import alert_journal, fleet_verdicts, incidents, outbox, who_is_told
 from workbench.serve.judge_groups import AT_ONCE, GivenWayError, Judge, Question
 from workbench.serve.kept_verdict import Judged, unknown
@@ -119,8 +119,17 @@ class Worker:
         leads = self.store.leads()
         if leads and not self._leading.is_set():
             with self.store.writing(lead=self.store.lead) as db:
-                again = outbox.resume(db, self.settings.targets)
+                unsent = outbox.give_up_unnamed(db, self.settings.targets)
+                for target, about in unsent.items():
+                    who_is_told.does_not_know(db, target, about)
+                again = outbox.resume(db)
                 who_is_told.resume(db, self.settings)
+            for target, about in unsent.items():
+                _log.warning(
+                    "what waited for %s is given up, %s: the settings do not name it",
+                    target,
+                    plural(len(about), "message"),
+                )
             if again:
                 _log.warning("%d messages may already have been sent before; they are sent again", again)
             self._leading.set()
