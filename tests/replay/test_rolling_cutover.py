@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, orders, plan_of, request
+from tests.replay.fakes import FakeGateway, killed_before_its_last_line, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.plans.journal import Journal
 from workbench.queues.snapshot_views import Partition
@@ -151,6 +151,16 @@ def test_back_again(service: Service) -> None:
     service.cutover(back=True).run()
     assert set(service.fleet.groups.values()) == {"old"}
     assert len(service.fleet.switches) == 5
+
+
+def test_a_switch_that_was_killed_before_it_told_so_is_told_by_the_next_run(service: Service) -> None:
+    """The instance is in the group: the journal must not end with an interruption for good."""
+    service.cutover().run()
+    killed_before_its_last_line(service.journal)
+    for _ in range(2):
+        service.cutover().run()
+    lines = [(it.target, it.phase) for it in service.journal.read()[0]]
+    assert lines == [(f"i{n}", phase) for n in range(5) for phase in ("begin", "end")]
 
 
 def test_what_the_old_group_reads_and_never_committed_would_be_skipped(service: Service) -> None:

@@ -15,7 +15,7 @@ from workbench.humanize import count, counted, listed, plural
 from workbench.logs.window_done import reading_ends
 from workbench.logs.window_end import TAIL_OFFSETS
 from workbench.masking import masked
-from workbench.plans.journal import Journal, only_one
+from workbench.plans.journal import Entry, Journal, only_one
 from workbench.queues.replay_port import ClusterView, Gateway, names_of, read_by
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
@@ -196,6 +196,9 @@ class Cutover:
     def _switch(self, instance: str) -> None:
         if self._is_there(instance):
             self.say(f"  {instance}: in {self.group} already")
+            last = self._last(instance)
+            if last is not None and last.group == self.group and (last.phase == "begin" or last.outcome == "unknown"):
+                self._note(instance, "end", "done", "found there after an interruption")
             return
         for again in (False, True):
             self._note(instance, "begin", None)
@@ -244,12 +247,13 @@ class Cutover:
             status = self.fleet.status(instance)
         if status is not None:
             return status.group == self.group
-        entries, _ = self.journal.read()
-        last = next(
-            (entry for entry in reversed(entries) if entry.plan == self.plan.hash and entry.target == masked(instance)),
-            None,
-        )
+        last = self._last(instance)
         return last is not None and last.group == self.group and last.phase == "end" and last.outcome == "done"
+
+    def _last(self, instance: str) -> Entry | None:
+        """The last line of the journal about a switch of an instance by this plan."""
+        switches = (it for it in reversed(self.journal.read()[0]) if (it.plan, it.action) == (self.plan.hash, "switch"))
+        return next((it for it in switches if it.target == masked(instance)), None)
 
     def _note(self, instance: str, phase: str, outcome: str | None, detail: str | None = None) -> None:
         self.journal.append(
