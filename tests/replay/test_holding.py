@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.fakes import orders, plan_of
+from tests.replay.fakes import killed_before_its_last_line, orders, plan_of
 from tests.triage.brokers import WINDOW, Made, after, at
 from workbench.api.groups_beside_replay import NeighbourWatch, beside
 from workbench.api.load_measurements import Measured
@@ -160,6 +160,23 @@ def test_a_follower_that_was_ended_between_two_instances_releases_the_other(tmp_
     assert fleet.states == {"a": "running", "b": "running"}
     assert report.lines[0] == "Goes on, because payments is well within the objective again: 1 instance reads again."
     assert not report.is_held and again.look(seen(1.0)).lines == ()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_an_instance_that_reads_again_is_not_this_replays_to_release_later(tmp_path: Path, lost: int) -> None:
+    """It was restarted, or the follower was killed before it told that it has released it; then a person pauses it."""
+    fleet = Fleet()
+    first = holding(tmp_path, fleet)
+    first.look(seen(10.0))
+    first.look(seen(50.0))
+    if lost:
+        first.look(seen(10.0))
+        killed_before_its_last_line(first.journal)
+    fleet.states["b"] = "running"
+    Holding(plan=first.plan, journal=first.journal, fleet=fleet).look(seen(10.0))
+    fleet.states["b"] = "drained"
+    assert Holding(plan=first.plan, journal=first.journal, fleet=fleet).look(seen(10.0)).lines == ()
+    assert fleet.states == {"a": "running", "b": "drained"}
 
 
 def test_a_follower_that_was_ended_goes_on_where_it_was(tmp_path: Path) -> None:

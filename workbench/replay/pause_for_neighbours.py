@@ -210,10 +210,6 @@ class Holding:
                 continue
             try:
                 seen = fleet.status(instance)
-                if seen.group != self.plan.new_group or (seen.state in _HELD) is (action == "hold"):
-                    if action == "release":  # it reads already, or is in another group
-                        self._paused.discard(instance)
-                    continue
                 note = partial(
                     self.journal.append,
                     plan=self.plan.hash,
@@ -223,6 +219,13 @@ class Holding:
                     target=instance,
                     detail=json.dumps(list(groups)),
                 )
+                if seen.group != self.plan.new_group or (seen.state in _HELD) is (action == "hold"):
+                    if (
+                        action == "release"
+                    ):  # it reads already, or is in another group: whoever holds it after this is another
+                        self._paused.discard(instance)
+                        note(phase="end", outcome="done")
+                    continue
                 note(phase="begin")
                 outcome = "failed"
                 try:
