@@ -24,6 +24,7 @@ from workbench.sweep import fleet_store as module
 from workbench.sweep import reads_while_replaced
 from workbench.sweep.condense_store import summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
+from workbench.sweep.land_samples import wanting
 from workbench.sweep.read_store import whole_file
 
 
@@ -210,6 +211,20 @@ def test_what_is_missing_stays_with_its_slot(store: FleetStore) -> None:
     store.land(STORY_END, samples)
     assert store.missing_of(STORY_END) == ()
     assert store.missing_of(STORY_END + store.slot) == ()
+
+
+@pytest.mark.parametrize("left", [0, 0.5])
+def test_a_slot_with_a_file_that_was_cut_off_lands_anew(store: FleetStore, left: float) -> None:
+    """A copy, or the end of the machine, may leave it so: it is missing, and no error of each later sweep."""
+    samples = SeriesTable.of_samples(lagging().samples())
+    [file] = store.land(STORY_END, samples)
+    content = file.path.read_bytes()
+    file.path.write_bytes(content[: int(left * len(content))])
+    assert "is cut off or damaged" in store.missing_of(STORY_END)[0]
+    assert store.rows_of(STORY_END) == 0
+    assert wanting(store, store.window_ending(STORY_END))[-1] == STORY_END
+    store.land(STORY_END, samples)
+    assert (store.missing_of(STORY_END), file.path.read_bytes()) == ((), content)
 
 
 def test_an_instant_off_the_grid_is_refused(store: FleetStore) -> None:

@@ -72,14 +72,25 @@ class FolderFiles:
         return steadily(folder, lambda: [(path, path.stat().st_size) for path in _parts(folder)], absent=[])
 
     def missing(self, slot: str) -> tuple[str, ...]:
-        """From the file that incomplete slots have."""
+        """From the file that incomplete slots have; and a file that a copy or the end of the machine has cut off, so it lands anew."""
         folder = self._folder(slot)
-        return steadily(folder, lambda: _missing(folder / INCOMPLETE), absent=())
+        return steadily(
+            folder,
+            lambda: (
+                *_missing(folder / INCOMPLETE),
+                *(f"{path} is cut off or damaged" for path in _parts(folder) if not _is_whole(path)),
+            ),
+            absent=(),
+        )
 
     def rows(self, slot: str) -> int:
-        """By the files' footers."""
+        """By the files' footers; a damaged file holds none."""
         folder = self._folder(slot)
-        return steadily(folder, lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder)), absent=0)
+        return steadily(
+            folder,
+            lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder) if _is_whole(path)),
+            absent=0,
+        )
 
     def read_as(self, slot: str) -> str | None:
         """By the footer of the first file; one that is damaged is told when it is read."""
@@ -143,9 +154,9 @@ def _read_as(parts: Sequence[Path]) -> str | None:
         return None
 
 
-def _is_whole(summary: Path) -> bool:
+def _is_whole(file: Path) -> bool:
     try:
-        pq.read_metadata(summary)
+        pq.read_metadata(file)
     except (OSError, pa.ArrowException):
         return False
     return True
