@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, instant, killed_before_its_last_line, now_ms, orders, request
 from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_of_given_ranges import gateway, plan_of
-from workbench.errors import GuardError
+from workbench.errors import EvidenceError, GuardError
 from workbench.plans.journal import Journal, only_one
 from workbench.queues.snapshot_views import Partition
+from workbench.replay.follow import check_same_cluster
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.retire import retire, retired_path
 
@@ -72,6 +73,19 @@ def test_a_group_whose_topic_was_made_anew_is_kept(place: Path) -> None:
     with pytest.raises(GuardError, match="deleted and recreated"):
         retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0)
     assert set(source.groups) == {"old", "new"}
+
+
+def test_a_topic_that_was_deleted_is_no_broker_that_does_not_answer(place: Path) -> None:
+    """Trying again would not help: verify, follow and retire say what has happened. A hidden topic is another matter."""
+    source, plan = replayed(), plan_of(RANGES, gateway())
+    source.records = {key: it for key, it in source.records.items() if key[0] != "orders"}
+    with pytest.raises(EvidenceError, match="topic 'orders' was deleted since the plan was made"):
+        check_same_cluster(plan, source)
+    with pytest.raises(EvidenceError, match="topic 'orders' was deleted since the plan was made"):
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0)
+    assert set(source.groups) == {"old", "new"}
+    source.denied.add("orders")
+    check_same_cluster(plan, source)
 
 
 @pytest.mark.parametrize("stays", [False, True])

@@ -73,15 +73,15 @@ class Replay:
 
         return headroom(self.cluster, group=self.plan.from_group, config=self.config)
 
-    def check_cluster(self) -> None:
-        """Check that this is the cluster of the plan, with its topics.
+    def check_cluster(self, *, with_topics: bool = True) -> None:
+        """Check that this is the cluster of the plan, and (`with_topics`) that it has its topics.
 
         Raises:
-            GuardError: if it is not. SourceUnreachableError: if it does not answer.
+            GuardError: if it is another one. EvidenceError: if a topic was deleted. SourceUnreachableError: if it does not answer.
         """
         from workbench.replay.follow import check_same_cluster
 
-        check_same_cluster(self.plan, self.gateway)
+        check_same_cluster(self.plan, self.gateway, with_topics=with_topics)
 
     def _begun(self) -> frozenset[Partition]:
         from workbench.plans.journal import Journal

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workbench.commit_note import CommitNote, parse_note
-from workbench.errors import GuardError
+from workbench.errors import EvidenceError, GuardError
+from workbench.humanize import listed, shell_word
 from workbench.logs.window_done import through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 from workbench.queues.replay_port import ClusterView, Gateway, LogView
@@ -125,11 +126,11 @@ class Follower:
                 return
 
 
-def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
-    """Check that the plan is for this cluster; return the cluster's view of the plan's topics.
+def check_same_cluster(plan: Plan, gateway: Gateway, *, with_topics: bool = True) -> ClusterView:
+    """Check that the plan is for this cluster, and (`with_topics`) that its topics are there; return the cluster's view of them.
 
     Raises:
-        GuardError: if it is another cluster.
+        GuardError: if it is another cluster. EvidenceError: if a topic was deleted.
     """
     found = gateway.cluster(plan.topics)
     if found.cluster_id != plan.cluster_id:
@@ -137,4 +138,22 @@ def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
             f"The plan is for the cluster {plan.cluster_id}, this one is {found.cluster_id}.",
             hint="Use --cluster with the cluster of the plan.",
         )
+    if with_topics:
+        check_topics_exist(plan, found)
     return found
+
+
+def check_topics_exist(plan: Plan, cluster: ClusterView) -> None:
+    """Check that no topic of the plan was deleted: its partitions would look like those of a broker that does not answer.
+
+    Raises:
+        EvidenceError: if one was, and is not merely hidden from these credentials.
+    """
+    gone = [topic for topic in plan.topics if topic not in cluster.topics and topic not in cluster.denied]
+    if gone:
+        names, were = listed([repr(it) for it in gone]), "was" if len(gone) == 1 else "were"
+        raise EvidenceError(
+            f"The plan's topic{'' if len(gone) == 1 else 's'} {names} {were} deleted since the plan was made, with the records and"
+            " the groups' commits: nothing about this replay can be told any more.",
+            hint=f"The group: workbench snapshot --group {shell_word(plan.new_group)}",
+        )

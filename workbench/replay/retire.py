@@ -16,6 +16,7 @@ from workbench.plans.journal import Change, Journal, only_one
 from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import ABSENT, GONE, WITHOUT_MEMBERS, Gateway, names_of, offsets_of
 from workbench.queues.snapshot_views import Partition
+from workbench.replay.follow import check_topics_exist
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
@@ -69,7 +70,7 @@ def retire(
 
     Raises:
         GuardError: if the group has members, or something is left that only it would process.
-        SourceUnreachableError: if Kafka does not answer.
+        EvidenceError: if a topic of the plan was deleted. SourceUnreachableError: if Kafka does not answer.
     """
     group, other = (plan.from_group, plan.new_group) if stays else (plan.new_group, plan.from_group)
     with only_one(plan.new_group), only_one(plan.from_group):  # another plan may apply to the old one just now
@@ -172,6 +173,7 @@ def _check_done(
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
     keys = {part.key for part in plan.partitions}
     cluster = gateway.cluster(plan.topics)
+    check_topics_exist(plan, cluster)
     added = added_since(plan, cluster)
     logs = gateway.logs(sorted(plan.known | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, cluster, logs, now_ms=now_ms)
