@@ -222,7 +222,7 @@ class Holding:
                 if seen.group != self.plan.new_group or (seen.state in _HELD) is (action == "hold"):
                     if (
                         action == "release"
-                    ):  # it reads already, or is in another group: whoever holds it after this is another
+                    ):  # it reads already, or is in another group: who holds it after this is another
                         self._paused.discard(instance)
                         note(phase="end", outcome="done")
                     continue
