@@ -171,6 +171,28 @@ def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(judged: Ju
 
 
 @TOGETHER.case
+def ahead_in_its_own_row() -> dict[str, list[AuditRow]]:
+    """The same, and that record is the only one of its row."""
+    now = 7_200_000.0
+    gateway, collector = meter("gateway", at=now, points=("out",)), meter("collector", at=now)
+    rows: list[AuditRow] = []
+    for offset in range(7200):
+        created = 86_400_000 if offset == 100 else offset * 1000
+        gateway.count("out", offset, str(offset).encode(), created_ms=created)
+        if offset < 3600:
+            collector.count("in", offset, str(offset).encode(), created_ms=created)
+            if offset in (99, 100, 3599):
+                rows += collector.rows(offset + 1)
+    return {"s": [*gateway.rows(7200), *rows]}
+
+
+def test_a_row_of_a_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(judged: Judged) -> None:
+    """When it was written tells nothing of what its layer has read, beside rows that do."""
+    found = windows_of(judged, "ahead_in_its_own_row", OUTER)
+    assert {row["arrival"] for at, row in found.items() if 3_600_000 <= at < 7_200_000} == {Arrival.LATE}
+
+
+@TOGETHER.case
 def repaired() -> dict[str, list[AuditRow]]:
     """Two of three lost records are given out again; then another one, which was not lost."""
     now = 7_200_000.0
