@@ -397,3 +397,49 @@ def test_a_process_s_own_is_not_left_out_because_other_pods_were_looked_at() -> 
     assert "not all" in str(
         draft("ours", {**page, "process_start_time_seconds": started}, most=3).signals["start_time"].rule["note"]
     )
+
+
+def test_a_team_s_own_words_for_what_it_times_counts_and_queues_are_read() -> None:
+    """As a pool behind a channel has them; a timer that tells how attempts ended counts them, too."""
+    target = {"job": "house", "instance": "a:1", "pod": "a"}
+    timed = {**target, "topic": "t", "result": "ok"}
+    page = {f"orders_worker_msg_seconds_{it}": [timed] for it in ("sum", "count")}
+    page |= {
+        "orders_worker_msg_seconds_bucket": [{**timed, "le": "1"}],
+        "orders_worker_chan_len": [target],
+        "orders_worker_busy": [target],
+    }
+    page |= {"mailer_http_seconds_count": [{**target, "code": "200"}]}
+    signals = {it: of.rule for it, of in draft("ours", page).signals.items()}
+    assert {it: rule["metric"] for it, rule in signals.items()} == {
+        "processed": "orders_worker_msg_seconds_count",
+        "process_time": "orders_worker_msg_seconds",
+        "queue_length": "orders_worker_chan_len",
+        "in_flight": "orders_worker_busy",
+    }
+    assert signals["processed"]["stat_label"] == "result"
+    rule = parse_profile(draft("ours", page).to_yaml(), name="ours").signals["processed"]
+    assert [rule.kind_of(it) for it in ("ok", "error", "retry", "Dropped")] == [
+        "ok",
+        "failed",
+        "retry",
+        None,
+    ]
+
+
+def test_a_pool_of_threads_tells_what_waits_and_what_is_done() -> None:
+    """As Micrometer names an executor's; and librdkafka's statistics of a team's own names."""
+    pool, client = {"instance": "a:1", "name": "billing-pool"}, {"instance": "a:1", "broker": "1"}
+    page = {"executor_queued_tasks": [pool], "executor_active_threads": [pool], "tomcat_threads_busy_threads": [pool]}
+    page |= {
+        "orders_kafka_broker_rtt_ms": [client],
+        "orders_kafka_fetchq_messages": [{"instance": "a:1", "topic": "t"}],
+    }
+    page |= {"orders_messages_handled_seconds_count": [{"instance": "a:1", "topic": "t"}]}
+    found = {
+        it: of.rule["metric"] for it, of in draft("ours", {it: page[it] for it in interesting(page)}).signals.items()
+    }
+    wanted = {"queue_length": "executor_queued_tasks", "in_flight": "executor_active_threads"}
+    wanted |= {"broker_rtt": "orders_kafka_broker_rtt_ms", "fetch_queue_length": "orders_kafka_fetchq_messages"}
+    assert wanted.items() <= found.items()
+    assert "processed" not in found  # it does not tell how they ended

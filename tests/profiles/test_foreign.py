@@ -133,6 +133,7 @@ CLIENTS = {
     },
     "watermill": {
         "process_time": "shop_orders_handler_execution_time_seconds",
+        "processed": "shop_orders_handler_execution_time_seconds_count",  # as the shipped profile has it
         "deserialized": "shop_orders_subscriber_messages_received_total",
     },
 }

@@ -34,7 +34,8 @@ _SPANS = "array<struct<start: bigint, stop: bigint>>"
 _BEGUN = f"array<struct<incarnation: bigint, spans: {_SPANS}>>"
 _LAST = "9223372036854775807L"
 # A row of which the windows are over: what was created up to then has passed, but for late records. A time behind that at which the row
-# was written is of a clock that is ahead, and tells nothing beside others. If all of a task's are, its rows tell when they were written.
+# was written is of a clock that is ahead, and tells nothing beside others. Where all of a task's are, its rows tell when they were
+# written.
 _PASSED = "array_max(filter(windows.start_ms, it -> it <= emitted_ms))"
 _TOLD = f"if(size(windows) = 0, if(start = stop, emitted_ms, NULL), {_PASSED})"
 # The records before a row's positions are of no later time, by the same clock; those before a sign of life are older than it.
@@ -322,7 +323,8 @@ def amended(rows: DataFrame, of_lines: DataFrame, *, window_ms: int, lateness_ms
         return late.selectExpr("stream", "layer", "point", "CAST(NULL AS bigint) AS window_ms")
     before = f"PARTITION BY {', '.join(_PLACE)} ORDER BY emitted_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     told = rows.join(_sent(late.distinct()), [*_PLACE], "left_semi").selectExpr(
-        "stream", "layer", "point", "transform(windows, it -> it.start_ms) AS starts", f"coalesce(max({_TOLD}) OVER ({before}), max(emitted_ms) OVER ({before})) AS told_ms"
+        "stream", "layer", "point", "transform(windows, it -> it.start_ms) AS starts",
+        f"coalesce(max({_TOLD}) OVER ({before}), max(emitted_ms) OVER ({before})) AS told_ms",
     )  # fmt: skip
     each = told.selectExpr("stream", "layer", "point", "told_ms", "explode(starts) AS window_ms")
     return each.where(f"told_ms >= window_ms + {due}").select("stream", "layer", "point", "window_ms").distinct()

@@ -9,6 +9,9 @@ from workbench.profiles.draft_labels import plain_label
 from workbench.profiles.usual_metric_names import FAILED, OUTCOME, WENT_WELL, in_words
 from workbench.signals import ProcessingOutcome
 
+# What nobody calls a success or a failure, as Workbench calls it.
+_OF_ATTEMPTS = [str(it) for it in ProcessingOutcome if it not in (ProcessingOutcome.OK, ProcessingOutcome.FAILED)]
+
 
 def outcome_label(labels: Mapping[str, str]) -> str | None:
     """The label that tells how attempts ended."""
@@ -32,12 +35,14 @@ def outcome_rule(metric: str, labels: Mapping[str, str], names: Iterable[str]) -
             return {}, []
         return {"parts": {"ok": metric, "failed": failed}}, [f"all in place of ok, if {metric} counts failed ones too"]
     value = labels[label]
-    if value in set(ProcessingOutcome):
+    if value in _OF_ATTEMPTS:
         return {"stat_label": label}, []
-    told: dict[str, object] = {"stat_label": label, "quality": "proxy"}
+    told: dict[str, object] = {"stat_label": label}
     if re.fullmatch(f"(?i:{WENT_WELL}|{FAILED})", value):
-        told["stats"] = {f"(?i:{WENT_WELL})": "ok", f"(?i:{FAILED})": "failed"}
-    return told, ["its words for the outcome are its own"]
+        told["stats"] = {f"(?i:{WENT_WELL})": "ok", f"(?i:{FAILED})": "failed", f"({'|'.join(_OF_ATTEMPTS)})": r"\1"}
+    if value in set(ProcessingOutcome):
+        return told, []
+    return {**told, "quality": "proxy"}, ["its words for the outcome are its own"]
 
 
 def _failed_beside(metric: str, names: Iterable[str]) -> str | None:

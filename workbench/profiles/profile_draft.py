@@ -24,6 +24,7 @@ from workbench.profiles.usual_metric_names import (
     OTLP_RATIO,
     OWN_UNITS,
     PATTERNS,
+    TIMED,
     TO_DRAIN,
     UNITS,
     Pattern,
@@ -198,6 +199,11 @@ def _of_job(name: str, seen: Seen, most: int | None) -> Draft:
         used.add(metric)
         labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
         signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels, seen), others=tuple(candidates[1:4]))
+    if "processed" in missing and (counted := _counted_by(signals.get("process_time"), seen)) is not None:
+        signals = {
+            it: counted if it == "processed" else signals[it] for it in PATTERNS if it == "processed" or it in signals
+        }
+        del missing["processed"]
     if "consumer_lag" in missing and (whole := _of_topic(seen, used, namespace)) is not None:
         signals = {"consumer_lag": whole, **signals}
         used.add(str(whole.rule["metric"]))
@@ -211,6 +217,15 @@ def _of_job(name: str, seen: Seen, most: int | None) -> Draft:
         member_is="client_id" if homeless else "member",
         left=_left(seen, {*used, *(other for it in signals.values() for other in it.others)}),
     )
+
+
+def _counted_by(timed: Drafted | None, seen: Seen) -> Drafted | None:
+    """Attempts by their outcome, as a timer with such a label counts them, too."""
+    metric = f"{timed.rule['metric']}_count" if timed is not None else ""
+    labels = next(iter(seen.get(metric, ())), {})
+    if outcome_label(labels) is None:
+        return None
+    return Drafted(rule=_rule("processed", PATTERNS["processed"], metric, labels, seen))
 
 
 def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
@@ -308,6 +323,8 @@ def _score(
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
     if signal == "processed" and matched and outcome_label(labels) is not None:
         matched.append(2)  # what counts how things ended counts what was done
+    if signal == "process_time" and outcome_label(labels) is not None and re.search(rf"{TIMED}$", name):
+        matched.append(1)  # what is timed and ends this way or that is an attempt
     if signal == "process_time" and matched and (label_of(labels, "topic") or label_of(labels, "event_type")):
         matched.append(2)  # any duration by topic or by event type is one of a handler
     if not matched or max(matched) < 2:

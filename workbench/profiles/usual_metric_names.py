@@ -35,7 +35,7 @@ PREFIXES = "(kafka|messaging|redpanda)*"
 OF_GROUPS = re.compile(r"consumer_?groups?(_|$)")
 INTERESTING = re.compile(
     r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
-    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker",
+    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker|executor_active",
 )
 OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
 DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
@@ -83,6 +83,7 @@ _TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read
 _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 _AGE = r"(?<![a-z])age(?![a-z])"  # not the end of "message", nor that of "average"
+TIMED = r"_(seconds|ms|millis|milliseconds|us|micros)"  # the end of a timer's name
 TO_DRAIN = r"to_drain|(^|_)eta(_|$)|estimat"  # how long it will take, not how long messages have waited
 # Units of other things than a count, by which a metric of that name is no count.
 NO_COUNT = r"_(seconds|millis|milliseconds|ms|micros|us|nanos|ns|minutes|hours|bytes|ratio|percent|per_second)(_|$)"
@@ -220,7 +221,7 @@ PATTERNS: dict[str, Pattern] = {
         more=("group", "topic", "member", "processor"),
     ),
     "queue_length": Pattern(
-        ((r"queue\w*(size|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
+        ((r"(queue|chan(nel)?_)\w*(size|len|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
         never=rf"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background|{_SENT}",
         more=("group", "member", "processor", "queue"),
         labels=("member",),
@@ -232,20 +233,34 @@ PATTERNS: dict[str, Pattern] = {
         labels=("member",),
     ),
     "in_flight": Pattern(
-        ((r"in_?flight|in_(process|progress)(_|$)|being_processed|(busy|active)_(workers|handlers)", 3), (_RECORDS, 1)),
+        (
+            (
+                r"in_?flight|in_(process|progress)(_|$)|being_processed|(busy|active)_(workers|handlers|threads)|(workers?|handlers?)_busy$",
+                3,
+            ),
+            (_RECORDS, 1),
+        ),
         never=rf"request|fetch|http|rpc|scrape|max|total|{_SENT}",
         more=("group", "member", "processor", "queue"),
         labels=("member",),
     ),
     "fetch_queue_length": Pattern(
-        ((r"fetchq\w*cnt|fetch_?queue|(buffered|prefetched)\w*(fetch|records|messages)|fetch\w*buffered", 3),),
+        (
+            (
+                r"fetchq\w*(cnt|messages)|fetch_?queue|(buffered|prefetched)\w*(fetch|records|messages)|fetch\w*buffered",
+                3,
+            ),
+        ),
         never=r"bytes|size$|produce|max|limit|request",
         labels=("member",),
         more=("group", "topic", "partition"),
     ),
     "broker_rtt": Pattern(
         (
-            (r"(^|_)rtt\w*(avg|mean)|fetch_latency_avg|request_latency\w*\{broker\}|\{broker\}\w*request_latency", 3),
+            (
+                r"(^|_)rtt(\w*(avg|mean)|(_seconds|_ms|_us)?$)|fetch_latency_avg|request_latency\w*\{broker\}|\{broker\}\w*request_latency",
+                3,
+            ),
             (r"_(avg|mean)$", 0.5),
         ),
         never=rf"total|produce|{_SPREAD}",
