@@ -58,6 +58,10 @@ def test_certificates_are_those_of_the_settings() -> None:
     assert found["ssl.keystore.certificate.chain"] == "${directory:/etc:me.pem}"
     assert found["ssl.keystore.key"] == "${directory:/k:me.key}"
     assert "sasl.mechanism" not in found
+    made = java_login(
+        {"security.protocol": "SSL", "ssl.certificate.location": "/etc/me.pem", "ssl.key.location": "/k/me.key"}
+    )
+    assert [note for note in made.notes if "line break" in note] == []  # only a password would have it
     found = lines(security_protocol="SSL", ssl_keystore_location="/k/me.p12", ssl_keystore_password="${P}")
     assert (found["ssl.keystore.type"], found["ssl.keystore.password"]) == ("PKCS12", "${env:P}")
     assert (

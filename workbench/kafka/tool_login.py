@@ -17,6 +17,7 @@ from workbench.queues.tool_words import ToolLogin
 _PLACE = re.compile(r"\$\{(?:file:([^{}]+)|(\w+))\}")
 _PROVIDERS = {"env": "EnvVarConfigProvider", "directory": "DirectoryConfigProvider"}
 _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
+_JAAS = "sasl.jaas.config"
 _OTHERWISE = "KAFKA_PASSWORD"  # where a password comes from that is written out in the settings
 
 
@@ -48,7 +49,7 @@ def java_login(written: Mapping[str, Any]) -> ToolLogin:
         package = "org.apache.kafka.common.config.provider"
         providers = {f"config.providers.{name}.class": f"{package}.{_PROVIDERS[name]}" for name in used}
         lines = {"config.providers": ",".join(used), **providers, **lines}
-    if "directory" in used:
+    if any("${directory:" in value and (name == _JAAS or "password" in name) for name, value in lines.items()):
         notes.append(
             "A file with a secret must not end with a line break: Kafka's tools take it as part of the secret."
         )
@@ -121,9 +122,7 @@ def _login(given: Mapping[str, str], notes: list[str]) -> Mapping[str, str]:
     if module is not None:
         user = _quoted(_referred(given.get("sasl.username", "")))
         password = _quoted(_secret(given.get("sasl.password", ""), notes, "sasl.password"))
-        lines["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required username={user} password={password};"
-        )
+        lines[_JAAS] = f"org.apache.kafka.common.security.{module} required username={user} password={password};"
     elif mechanism == "GSSAPI":
         lines["sasl.kerberos.service.name"] = given.get("sasl.kerberos.service.name", "kafka")
         keytab, principal = given.get("sasl.kerberos.keytab"), given.get("sasl.kerberos.principal", "")
@@ -132,7 +131,7 @@ def _login(given: Mapping[str, str], notes: list[str]) -> Mapping[str, str]:
             if keytab is not None
             else "useTicketCache=true"
         )
-        lines["sasl.jaas.config"] = f"com.sun.security.auth.module.Krb5LoginModule required {words};"
+        lines[_JAAS] = f"com.sun.security.auth.module.Krb5LoginModule required {words};"
     else:
         notes.append(f"{mechanism} needs sasl.jaas.config and sasl.login.callback.handler.class: add both by hand.")
     return lines
