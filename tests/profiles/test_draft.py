@@ -301,6 +301,12 @@ def test_a_draft_of_one_job_asks_for_nothing_else(monkeypatch: pytest.MonkeyPatc
     result = CliRunner().invoke(root, words, standalone_mode=False)
     assert result.return_value == 0
     assert asked == [({"job": "payments"}, "job")]
+    words = [*words[:4], "--match", "pod=~payments-.*", "--match", "env!=test", "--match", "zone=a=b"]
+    assert CliRunner().invoke(root, words, standalone_mode=False).return_value == 0
+    assert asked[1][0] == {"pod": "=~payments-.*", "env": "!=test", "zone": "a=b"}
+    for wrong, said in (("pod", "is no LABEL=VALUE"), ("1=x", "is not a label"), ("pod=~[", "not a valid pattern")):
+        refused = CliRunner().invoke(root, [*words[:4], "--match", wrong], standalone_mode=False)
+        assert said in str(refused.exception)
 
 
 def test_what_is_of_consumer_groups_is_no_process_s_own() -> None:
@@ -443,3 +449,34 @@ def test_a_pool_of_threads_tells_what_waits_and_what_is_done() -> None:
     wanted |= {"broker_rtt": "orders_kafka_broker_rtt_ms", "fetch_queue_length": "orders_kafka_fetchq_messages"}
     assert wanted.items() <= found.items()
     assert "processed" not in found  # it does not tell how they ended
+
+
+def test_services_of_one_job_are_not_mixed() -> None:
+    """Whose handlers are timed under another name, elsewhere, is another service: it is named, with what would draft its own."""
+    orders, mailer, exporter = ({"job": "house", "instance": it, "pod": it} for it in ("orders-1", "mailer-1", "lag-0"))
+    page = {"orders_process_seconds_count": [{**orders, "topic": "t"}], "orders_in_flight": [orders]}
+    page |= {"mail_process_seconds_count": [{**mailer, "topic": "m"}], "mailer_busy_workers": [mailer]}
+    page |= {"process_start_time_seconds": [orders, mailer], "orders_queue_length": [orders]}
+    position = {**exporter, "consumergroup": "g", "topic": "t", "partition": "0"}
+    page |= {"kafka_consumergroup_lag": [position], "kafka_consumergroup_current_offset": [position]}
+    found = draft("ours", page, most=3)
+    metrics = {it: of.rule["metric"] for it, of in found.signals.items()}
+    assert {it: metrics[it] for it in ("process_time", "in_flight", "queue_length", "consumer_lag")} == {
+        "process_time": "orders_process_seconds",
+        "in_flight": "orders_in_flight",
+        "queue_length": "orders_queue_length",
+        "consumer_lag": "kafka_consumergroup_lag",
+    }
+    assert (
+        "tell mail_process_seconds, and are not in this draft. Draft theirs with --match 'pod=~mailer.*'"
+        in found.to_yaml()
+    )
+    assert "--job" not in found.to_yaml()
+
+
+def test_what_is_not_wholly_seen_tells_no_services_apart() -> None:
+    """Of a service with many pods, each metric may have been looked at in other ones."""
+    pods = [{"job": "house", "instance": f"orders-{at}", "topic": "t"} for at in range(4)]
+    page = {"orders_process_seconds_count": pods[:2], "orders_handle_seconds_count": pods[2:]}
+    assert draft("ours", page, most=2).services == {}
+    assert len(draft("ours", page).services) == 1

@@ -110,7 +110,8 @@ def command(
     if is_read and fits and (words := without_work(fits, of + config)) is not None:
         say(words)
     if _cluster(given, ()).login_file is not None:
-        say(f"Commands of Kafka's own tools need this login in a file: workbench export login {of}{config}")
+        words = f"export login {of}{config}"
+        say(f"Commands of Kafka's own tools need this login in a file: workbench {words}")
     say(f"Wrote {out}. Try: workbench {_first_command(given, of, is_unread=is_read and not fits)}{config}")
     return ExitCode.SOURCE if failed else ExitCode.OK
 

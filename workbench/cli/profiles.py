@@ -178,6 +178,13 @@ def check(
 @click.option("--name", default="ours", show_default=True, help="Name of the profile.")
 @click.option("--output", type=FILE, help="Write it to this file; default: print it.")
 @click.option("--job", help="Only metrics of this scrape job (the label `job`). Default: the jobs that tell most.")
+@click.option(
+    "--match",
+    "matchers",
+    multiple=True,
+    metavar="LABEL=VALUE",
+    help='Only series with this label, as `match` in the settings: "pod=~orders-.*". Repeatable.',
+)
 @click.option("--at", help=f"Look at the metrics of this time: {A_TIME}. Default: now.")
 @config_option
 def new(
@@ -186,6 +193,7 @@ def new(
     name: str,
     output: Path | None,
     job: str | None,
+    matchers: tuple[str, ...],
     at: str | None,
     config: Path | None,
 ) -> int:
@@ -203,7 +211,7 @@ def new(
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
-    source = names_of_metrics(target, [], job=job)
+    source = names_of_metrics(target, [], match=_match(matchers) | ({} if job is None else {"job": job}))
     instant = parse_instant(at) if at is not None else None
     with Steps().waiting(_reading(target)):
         candidates = some_of_each(interesting(source.names(at=instant)), _EXAMPLES)
@@ -239,6 +247,24 @@ def new(
     else:
         tell_page(text)
     return ExitCode.OK if {"consumer_lag", "committed_offset"} & found.signals.keys() else ExitCode.EVIDENCE
+
+
+def _match(matchers: Sequence[str]) -> dict[str, str]:
+    from workbench.prometheus_settings import valid_match
+
+    found = {}
+    for text in matchers:
+        label, sign, value = text.partition("=")
+        if not sign:
+            raise UsageError(f"{text!r} is no LABEL=VALUE.", hint='For example: --match "pod=~orders-.*"')
+        # `a!=b` is written as in a query; the settings have the sign before the value.
+        found[label.removesuffix("!")] = (
+            f"!={value}" if label.endswith("!") else f"=~{value[1:]}" if value[:1] == "~" else value
+        )
+    try:
+        return valid_match(found)
+    except ValueError as error:
+        raise UsageError(f"{error}.", hint='For example: --match "pod=~orders-.*"') from None
 
 
 @command.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -90,23 +90,29 @@ class PageMetrics:
 
 
 def names_of_metrics(
-    cluster: Cluster, profiles: Sequence[Profile], *, timeout_seconds: float | None = None, job: str | None = None
+    cluster: Cluster,
+    profiles: Sequence[Profile],
+    *,
+    timeout_seconds: float | None = None,
+    match: Mapping[str, str] | None = None,
 ) -> PrometheusSource | PageMetrics:
     """What tells which metrics a cluster has: its Prometheus, as that is what a triage reads, or without one its pages.
 
     Args:
         timeout_seconds: of one request; None: that of the settings.
-        job: only metrics of this scrape job.
+        match: only series with these labels, besides those of the settings.
 
     Raises:
-        UsageError: if a job is asked for, and there are only pages.
+        UsageError: if labels are asked for, and there are only pages.
     """
     seconds = cluster.timeout_seconds if timeout_seconds is None else timeout_seconds
     addresses = cluster.prometheus_servers
     if addresses:
-        if job is not None:
-            addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
+        if match:
+            addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), **match}}) for it in addresses)
         return PrometheusSource.of(cluster, profiles, addresses=addresses, timeout_seconds=seconds)
-    if job is not None:
-        raise UsageError("Metrics pages tell of no scrape job.", hint="Leave out --job.")
+    if match:
+        raise UsageError(
+            "Metrics pages tell of no scrape job, and have no labels of a scrape.", hint="Leave out --job and --match."
+        )
     return PageMetrics(urls=cluster.metrics, profiles=profiles, timeout_seconds=seconds)

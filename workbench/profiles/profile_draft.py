@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import cast
+from dataclasses import replace
 
-import yaml
-
-from workbench.humanize import one_line
+from workbench.profiles.draft_file import Draft, Drafted
 from workbench.profiles.draft_labels import label_of, plain_label, state_label_of, target_of
 from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place, namespace_of
 from workbench.profiles.draft_outcomes import outcome_label, outcome_rule
+from workbench.profiles.draft_services import matcher_of, services_of, target_labels
 from workbench.profiles.labels_in_metric_names import places as places_of
 from workbench.profiles.usual_metric_names import (
     DERIVED_END,
@@ -40,70 +38,6 @@ _WORK = ("process_time", "processed", "deserialized")
 _OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafted:
-    """A signal of the draft.
-
-    Attributes:
-        rule: as in a profile.
-        others: further metrics that may be it, best first.
-    """
-
-    rule: Mapping[str, object]
-    others: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Canonical label to the exporter's."""
-        return cast("dict[str, str]", self.rule["labels"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A profile in the making.
-
-    Attributes:
-        name: of the profile.
-        signals: what was found.
-        missing: signals for which there is no candidate, with the reason.
-        member_is: content of the label that tells members apart.
-        left: metrics that look like lag or offsets and are not in it, with the reason.
-        jobs: scrape jobs whose consumers have other metrics than those of the draft.
-    """
-
-    name: str
-    signals: Mapping[str, Drafted]
-    missing: Mapping[str, str] = field(default_factory=dict)
-    member_is: str = "member"
-    left: Mapping[str, str] = field(default_factory=dict)
-    jobs: tuple[str, ...] = ()
-
-    def to_yaml(self) -> str:
-        """The file, with what else could be meant, and what is missing, in comments."""
-        lines = ["# A draft: check every line, then `workbench profiles check`.", f"title: {self.name}"]
-        if self.member_is != "member":
-            lines.append(f"member_is: {self.member_is}")
-        places = {it.labels.get("member", "") for it in self.signals.values() if "group" not in it.labels}
-        # Where some series of a process name its group, the others are in it, too.
-        places -= {it.labels.get("member", "") for it in self.signals.values() if "group" in it.labels}
-        for place in sorted(it for it in places if plain_label(it) in OF_TARGET):
-            lines.append(
-                f"# No group in these series: name that of each {place} in workbench.toml, members = {{'VALUE' = 'GROUP'}}."
-            )
-        lines.append("signals:" if self.signals else "signals: {}")
-        for signal, drafted in self.signals.items():
-            rule = yaml.safe_dump(dict(drafted.rule), default_flow_style=True, sort_keys=False, width=1000).strip()
-            lines.append(f"  {signal}: {rule}")
-            if drafted.others:
-                lines.append(f"    # or: {one_line(', '.join(drafted.others))}")
-        jobs = ", ".join(self.jobs)
-        said = [f"Other consumers, with other metrics: jobs {jobs}. Draft each with --job."] if jobs else []
-        said += [f"{signal}: {reason}" for signal, reason in self.missing.items()]
-        said += [f"Not used: {metric}: {reason}" for metric, reason in self.left.items()]
-        lines += [f"# {one_line(it)}" for it in said]
-        return "\n".join(lines) + "\n"
-
-
 def interesting(names: Iterable[str]) -> list[str]:
     """Metric names that may belong to a consumer."""
     return sorted(
@@ -128,11 +62,12 @@ def draft(name: str, seen: Seen, *, most: int | None = None) -> Draft:
     for metric, series in seen.items():
         for labels in series:
             pages.setdefault(labels.get("job", ""), {}).setdefault(metric, []).append(labels)
-    drafts = {job: _of_job(name, page, most) for job, page in sorted(pages.items())}
+    services = {(job, at): of for job, page in sorted(pages.items()) for at, of in enumerate(_services(page, most))}
+    drafts = {place: _of_job(name, page, most) for place, page in services.items()}
     if len(drafts) < 2:
         return next(iter(drafts.values()), _of_job(name, seen, most))
-    inside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=False)))
-    outside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=True)))
+    inside = max(drafts, key=lambda place: len(_part(drafts[place], of_group=False)))
+    outside = max(drafts, key=lambda place: len(_part(drafts[place], of_group=True)))
     work, group = _part(drafts[inside], of_group=False), _part(drafts[outside], of_group=True)
     if not group:  # no exporter: the consumer's own view of its lag
         outside, group = inside, {it: of for it, of in drafts[inside].signals.items() if it not in work}
@@ -143,9 +78,14 @@ def draft(name: str, seen: Seen, *, most: int | None = None) -> Draft:
     signals = {it: (group | work)[it] for it in PATTERNS if it in group | work}
     told = {str(it.rule["metric"]) for it in signals.values()}
     others = {
-        job: {str(it.rule["metric"]) for it in _part(of, of_group=False).values()} - told
-        for job, of in drafts.items()
-        if job != inside
+        place: [metric for it in _part(of, of_group=False).values() if (metric := str(it.rule["metric"])) not in told]
+        for place, of in drafts.items()
+        if place != inside
+    }
+    beside = {
+        str(drafts[place].signals["process_time"].rule["metric"]): services[place]
+        for place, metrics in others.items()
+        if metrics and place[0] == inside[0] and "process_time" in drafts[place].signals
     }
     return replace(
         drafts[outside],
@@ -155,8 +95,14 @@ def draft(name: str, seen: Seen, *, most: int | None = None) -> Draft:
         },
         member_is=drafts[inside].member_is if work else drafts[outside].member_is,
         left={**drafts[outside].left, **drafts[inside].left},
-        jobs=tuple(job for job, metrics in others.items() if metrics),
+        jobs=tuple(dict.fromkeys(job for (job, _), metrics in others.items() if metrics and job != inside[0])),
+        services={metric: matcher_of(page, metric) for metric, page in beside.items()},
     )
+
+
+def _services(page: Seen, most: int | None) -> list[Seen]:
+    timers = [it for it in page if _score("process_time", PATTERNS["process_time"], it, page[it], names=page) > 0]
+    return services_of(page, timers, most)
 
 
 def _part(of: Draft, *, of_group: bool) -> dict[str, Drafted]:
@@ -249,7 +195,7 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
 
     def targets(metric: str) -> set[tuple[str | None, str | None]]:
         names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
-        return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
+        return {target_labels(it) for name in names for it in seen.get(name, ())}
 
     telling = {it: str(signals[it].rule["metric"]) for it in (*_WORK, *_OF_A_CONSUMER) if it in signals}
     working = [targets(metric) for it, metric in telling.items() if it in _WORK or "consumer" in metric]

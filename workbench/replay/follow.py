@@ -155,5 +155,5 @@ def check_topics_exist(plan: Plan, cluster: ClusterView) -> None:
         raise EvidenceError(
             f"The plan's topic{'' if len(gone) == 1 else 's'} {names} {were} deleted since the plan was made, with the records and"
             " the groups' commits: nothing about this replay can be told any more.",
-            hint=f"The group: workbench snapshot --group {shell_word(plan.new_group)}",
+            hint=f"The group: workbench snapshot --cluster {shell_word(plan.cluster)} --group {shell_word(plan.new_group)}",
         )
