@@ -137,9 +137,7 @@ def test_it_asks_on_a_terminal(tmp_path: Path) -> None:
 def test_the_command_that_it_advises_works_with_what_was_given(tmp_path: Path) -> None:
     """Quoted, with the file that was written, and with a source that there is."""
     with scripted(Script(body=PAGE)) as server:
-        pages = run_here(
-            "init", "--cluster", "my shop", "--metrics", server.url, "--yes", "--out", "w.toml", cwd=tmp_path
-        )
+        pages = run_here("init", "--name", "my shop", "--metrics", server.url, "--yes", "--out", "w.toml", cwd=tmp_path)
     assert "draft a profile: workbench profiles new --cluster 'my shop' --config w.toml\n" in pages.stderr
     assert "Try: workbench triage --cluster 'my shop' --observe 60s --config w.toml" in pages.stderr
     words = ["init", "--yes", "--unchecked"]

@@ -43,6 +43,7 @@ WORDS = {
     "events import": "--help",
     "events list": "",
     "export grafana": "--out OUT",
+    "export login": "",
     "export rules": "--runbook-base https://wiki/books --out OUT",
     "impact": "",
     "notebook": "--help",

@@ -37,7 +37,7 @@ class Answers:
 
 
 @click.command(name="init")
-@click.option("--name", "--cluster", help="Name of the cluster in the settings.  [default: prod]")
+@click.option("--name", help="Name of the cluster in the settings, for --cluster of other commands.  [default: prod]")
 @click.option("--prometheus", help="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics.")
 @click.option("--bootstrap", help="host:port of one or more brokers, separated by commas.")
 @click.option("--metrics", multiple=True, help="URL of a metrics page, where there is no Prometheus. May be repeated.")
