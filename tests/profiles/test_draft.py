@@ -13,6 +13,7 @@ from tests.profiles.pages import PAGES
 from workbench.cli import root
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.profiles import LeftOut, Quality, load_profile, parse_profile
+from workbench.profiles.draft_services import matcher_of
 from workbench.profiles.labels_in_metric_names import places, read
 from workbench.profiles.profile_draft import Seen, draft, interesting
 
@@ -468,10 +469,17 @@ def test_services_of_one_job_are_not_mixed() -> None:
         "consumer_lag": "kafka_consumergroup_lag",
     }
     assert (
-        "tell mail_process_seconds, and are not in this draft. Draft theirs with --match 'pod=~mailer.*'"
+        "tell mail_process_seconds, and are not in this draft. Draft theirs with --match 'pod=~mailer-1'"
         in found.to_yaml()
     )
     assert "--job" not in found.to_yaml()
+
+
+def test_a_matcher_of_addresses_is_of_these_alone() -> None:
+    """A dot is any letter in a pattern, and `10.*` would be everybody."""
+    page = {"a_process_seconds_count": [{"instance": it} for it in ("10.0.0.2:80", "10.0.0.1:80")]}
+    assert matcher_of(page, "a_process_seconds") == r"instance=~10\.0\.0\.1:80|10\.0\.0\.2:80"
+    assert matcher_of({"a_process_seconds_count": [{}]}, "a_process_seconds") == "LABEL=VALUE"
 
 
 def test_what_is_not_wholly_seen_tells_no_services_apart() -> None:

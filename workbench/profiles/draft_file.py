@@ -8,7 +8,7 @@ from typing import cast
 
 import yaml
 
-from workbench.humanize import one_line
+from workbench.humanize import one_line, shell_word
 from workbench.profiles.draft_labels import plain_label
 from workbench.profiles.usual_metric_names import OF_TARGET
 
@@ -75,7 +75,7 @@ class Draft:
         said = [f"Other consumers, with other metrics: jobs {jobs}. Draft each with --job."] if jobs else []
         for metric, match in self.services.items():
             said.append(
-                f"Other consumers in this job tell {metric}, and are not in this draft. Draft theirs with --match '{match}'."
+                f"Other consumers in this job tell {metric}, and are not in this draft. Draft theirs with --match {shell_word(match)}"
             )
         said += [f"{signal}: {reason}" for signal, reason in self.missing.items()]
         said += [f"Not used: {metric}: {reason}" for metric, reason in self.left.items()]

@@ -46,8 +46,11 @@ def services_of(page: Seen, timers: Collection[str], most: int | None) -> list[S
 
 
 def matcher_of(page: Seen, metric: str) -> str:
-    """What `--match` could say of the targets of a metric (or of a timer's parts), as an example."""
+    """What `--match` could say of the targets of a metric (or of a timer's parts): those that were looked at."""
     names = (metric, *(f"{metric}_{end}" for end in ("count", "sum", "bucket")))
-    found = next((page[it][0] for it in names if page.get(it)), {})
-    label = next((it for it in ("pod", "instance") if it in found), None)
-    return "LABEL=VALUE" if label is None else f"{label}=~{re.split('[-.:]', found[label])[0]}.*"
+    series = [labels for it in names for labels in page.get(it, ())]
+    label = next((it for it in ("pod", "instance") if all(it in labels for labels in series)), None)
+    if label is None or not series:
+        return "LABEL=VALUE"
+    values = sorted({re.sub(r"[^\w:-]", r"\\\g<0>", labels[label]) for labels in series})
+    return f"{label}=~{'|'.join(values)}"
