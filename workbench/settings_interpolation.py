@@ -11,7 +11,7 @@ from workbench.errors import ConfigError
 from workbench.humanize import is_text
 from workbench.limited_reads import read_within
 
-_PLACE = re.compile(r"\$\{(?:file:([^{}]+)|(\w+))\}")
+SECRET_PLACE = re.compile(r"\$\{(?:file:([^{}]+)|(\w+))\}")
 _ANY_PLACE = re.compile(r"\$\{[^{}]*\}?")
 _LONGEST_SECRET = 65_536  # a key in PEM has some thousand characters
 
@@ -48,12 +48,12 @@ def from_environment(value: Any, path: Path, key: str = "") -> Any:
         except ValueError as error:
             raise ConfigError(f"{path}: {key} uses {match[0]}, which {error}.") from None
 
-    if any(_PLACE.fullmatch(place) is None for place in _ANY_PLACE.findall(value)):  # what follows may be a secret
+    if not all(map(SECRET_PLACE.fullmatch, _ANY_PLACE.findall(value))):  # what follows may be a secret
         raise ConfigError(
             f"{path}: {key} has a ${{ that begins neither ${{NAME}}, with letters, digits and underscores, nor ${{file:PATH}}.",
             hint="If it is part of the value itself, put the value into a file, and write ${file:PATH}.",
         )
-    return _PLACE.sub(replace, value)
+    return SECRET_PLACE.sub(replace, value)
 
 
 def _variable(name: str) -> str:

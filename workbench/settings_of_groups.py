@@ -34,7 +34,8 @@ from workbench.settings_base import LONGEST, Duration, Strict
 if TYPE_CHECKING:
     from workbench.thresholds import Thresholds
 
-_LINK_PLACES = ("cluster", "group", "topic", "from_ms", "to_ms")
+_NAMES = ("cluster", "group", "topic")
+_LINK_PLACES = (*_NAMES, "from_ms", "to_ms")
 # Kinds of the actions that triage advises, and two that only a team's own tools can do, with the values that each may have besides the
 # names of cluster, group and topic (tests/triage/test_settle.py).
 ACTION_PLACES: Mapping[str, tuple[str, ...]] = {
@@ -138,7 +139,7 @@ class GroupSettings(GroupExpectation):
             if kind not in ACTION_PLACES:
                 means = did_you_mean(kind, list(ACTION_PLACES))
                 raise ValueError(f"there is no action {kind!r}.{means} Actions: {', '.join(ACTION_PLACES)}")
-            _check_places(template, ("cluster", "group", "topic", *ACTION_PLACES[kind]))
+            _check_places(template, (*_NAMES, *ACTION_PLACES[kind]))
         return value
 
 
@@ -206,14 +207,11 @@ class Expected:
 class Expectations:
     """Settings by group pattern; `*` and `?` are wildcards, everything else is literal."""
 
-    def __init__(self, by_pattern: Mapping[str, GroupExpectation], *, login_file: str | None = None) -> None:
+    def __init__(self, by_pattern: Mapping[str, GroupExpectation]) -> None:
         self.by_pattern = dict(by_pattern)
-        self.login_file = login_file  # of the cluster, for commands
 
     @classmethod
-    def recorded(
-        cls, judged: Mapping[str, GroupExpectation], own: Mapping[str, GroupSettings], login_file: str | None = None
-    ) -> Expectations:
+    def recorded(cls, judged: Mapping[str, GroupExpectation], own: Mapping[str, GroupSettings]) -> Expectations:
         """What was recorded decides verdicts; owner, runbooks, links and commands are those of the reader's own settings."""
         parts = ((judged, GroupExpectation.model_fields), (own, _SHOWN_FIELDS))
         values: dict[str, dict[str, Any]] = {}
@@ -221,10 +219,7 @@ class Expectations:
             for pattern, settings in by_pattern.items():
                 found = {name: getattr(settings, name) for name in settings.model_fields_set if name in names}
                 values.setdefault(pattern, {}).update(found)
-        by_pattern_of_both = {
-            pattern: GroupSettings.model_construct(set(it), **it) for pattern, it in values.items() if it
-        }
-        return cls(by_pattern_of_both, login_file=login_file)
+        return cls({pattern: GroupSettings.model_construct(set(it), **it) for pattern, it in values.items() if it})
 
     def __bool__(self) -> bool:
         return bool(self.by_pattern)

@@ -98,7 +98,7 @@ def test_a_capture_brings_no_commands_and_no_links(folder: Path) -> None:
     assert mine.expectations.of("payments").settings.owner == "#us"
     assert mine.expectations.of("payments").settings.time_lag_objective == timedelta(seconds=18)
     assert (found.bootstrap, mine.bootstrap) == (None, "ours:9092")
-    assert (found.expectations.login_file, mine.expectations.login_file) == (None, "client.properties")
+    assert (found.login_file, mine.login_file) == (None, "client.properties")
     write_capture(folder.parent / "again", mine)
     assert "#us" not in (folder.parent / "again" / INFO).read_text()
 

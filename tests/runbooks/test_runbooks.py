@@ -172,6 +172,20 @@ def test_a_filled_runbook_can_be_copied_from_whatever_the_names_are() -> None:
             assert "\\x0a" in line
 
 
+def test_commands_of_a_filled_runbook_log_in() -> None:
+    """Where the cluster needs it, also if its brokers are not known; else as the runbook has them."""
+    book = read_book(FOLDER / "StuckPartition.md")
+    for bootstrap, login_file, options in (
+        ("b:9092", "on call.properties", "--bootstrap-server b:9092 --command-config 'on call.properties'"),
+        (None, "c.properties", '--bootstrap-server "$BOOTSTRAP" --command-config c.properties'),
+        ("b:9092", None, "--bootstrap-server b:9092"),
+        (None, None, '--bootstrap-server "$BOOTSTRAP"'),
+    ):
+        text = filled(book, finding("g"), bootstrap=bootstrap, login_file=login_file)
+        assert f"$ kafka-transactions {options} list --duration-filter 60000\n" in text
+        assert text.count(options) == text.count("--bootstrap-server")
+
+
 def test_an_alert_says_whom_to_look_at(tmp_path: Path) -> None:
     """What the options say stands over it; an old alert is judged by what is true now."""
     from datetime import UTC, datetime

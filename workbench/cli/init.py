@@ -95,7 +95,8 @@ def command(
         raise UsageError(
             "There is nothing to read from.", hint="Give --prometheus, --bootstrap or --metrics, or --lab."
         )
-    fits, failed = _tried(given)
+    cluster = _cluster(given, ())
+    fits, failed = _tried(given, cluster)
     if failed and not unchecked:
         raise SourceUnreachableError(
             f"No answer from {listed(failed)}; {out} was not written.",
@@ -109,7 +110,7 @@ def command(
     is_read = (given.prometheus is not None or bool(given.metrics)) and not failed
     if is_read and fits and (words := without_work(fits, of + config)) is not None:
         say(words)
-    if _cluster(given, ()).login_file is not None:
+    if cluster.login_file is not None:
         words = f"export login {of}{config}"
         say(f"Commands of Kafka's own tools need this login in a file: workbench {words}")
     say(f"Wrote {out}. Try: workbench {_first_command(given, of, is_unread=is_read and not fits)}{config}")
@@ -206,9 +207,8 @@ def _asked_for_login() -> dict[str, str]:
 # Trying the sources
 
 
-def _tried(given: Answers) -> tuple[list[Fit], list[str]]:
+def _tried(given: Answers, cluster: Cluster) -> tuple[list[Fit], list[str]]:
     """Profiles that fit, and the sources that do not answer; says what each source answered."""
-    cluster = _cluster(given, ())
     failed: list[str] = []
     fits: list[Fit] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -254,13 +255,11 @@ def _match(matchers: Sequence[str]) -> dict[str, str]:
 
     found = {}
     for text in matchers:
-        label, sign, value = text.partition("=")
-        if not sign:
+        written = re.fullmatch(r"([^=!]*)(!=|=~|=)(.*)", text, flags=re.DOTALL)  # as in a query
+        if written is None:
             raise UsageError(f"{text!r} is no LABEL=VALUE.", hint='For example: --match "pod=~orders-.*"')
-        # `a!=b` is written as in a query; the settings have the sign before the value.
-        found[label.removesuffix("!")] = (
-            f"!={value}" if label.endswith("!") else f"=~{value[1:]}" if value[:1] == "~" else value
-        )
+        label, sign, value = written.groups()
+        found[label] = value if sign == "=" else sign + value
     try:
         return valid_match(found)
     except ValueError as error:

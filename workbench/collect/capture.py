@@ -95,7 +95,7 @@ class Capture:
     @property
     def expectations(self) -> Expectations:
         """What is expected of its groups."""
-        return Expectations.recorded(self.info.expected, self.own, self.login_file)
+        return Expectations.recorded(self.info.expected, self.own)
 
     @property
     def window(self) -> Window:
@@ -179,8 +179,13 @@ def with_own(capture: Capture, cluster: Cluster | None) -> Capture:
     """A capture as a reader with these settings sees it: with their owners, links and commands, and for their brokers."""
     if cluster is None:
         return capture
-    known = replace(capture, own=cluster.groups, is_known=True)
-    return replace(known, own_bootstrap=cluster.bootstrap, login_file=cluster.login_file)
+    return replace(
+        capture,
+        own=cluster.groups,
+        is_known=True,
+        own_bootstrap=cluster.bootstrap,
+        login_file=cluster.login_file,
+    )
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:

@@ -19,7 +19,7 @@ class KafkaTools:
 
     @property
     def to_brokers(self) -> str:
-        """Options of each of Kafka's own tools."""
+        """See `Tools`."""
         login = f" --command-config {shell_word(self.login_file)}" if self.login_file else ""
         return f"--bootstrap-server {self.brokers}{login}"
 

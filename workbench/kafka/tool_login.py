@@ -6,15 +6,14 @@ has none. kcat cannot: its file has them all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workbench.kafka.kafka_tools import kcat_file
 from workbench.queues.tool_words import ToolLogin
+from workbench.settings_interpolation import SECRET_PLACE
 
-_PLACE = re.compile(r"\$\{(?:file:([^{}]+)|(\w+))\}")
 _PROVIDERS = {"env": "EnvVarConfigProvider", "directory": "DirectoryConfigProvider"}
 _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
 _JAAS = "sasl.jaas.config"
@@ -38,12 +37,9 @@ def java_login(written: Mapping[str, Any]) -> ToolLogin:
     given = {name: _as_text(value) for name, value in written.items()}
     notes: list[str] = []
     protocol = given.get("security.protocol", "plaintext").upper()
-    lines = {
-        "security.protocol": protocol,
-        **_trust(given, notes),
-        **_certificate(given, notes),
-        **_login(given, notes),
-    }
+    lines = {"security.protocol": protocol, **_trust(given, notes), **_certificate(given, notes)}
+    if protocol.startswith("SASL"):
+        lines |= _login(given, notes)
     used = [name for name in _PROVIDERS if any(f"${{{name}:" in it for it in lines.values())]
     if used:
         package = "org.apache.kafka.common.config.provider"
@@ -114,8 +110,6 @@ def _certificate(given: Mapping[str, str], notes: list[str]) -> Mapping[str, str
 
 def _login(given: Mapping[str, str], notes: list[str]) -> Mapping[str, str]:
     """User and password, by the mechanism."""
-    if not given.get("security.protocol", "").lower().startswith("sasl"):
-        return {}
     mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "GSSAPI")).upper()
     lines = {"sasl.mechanism": mechanism}
     module = _MODULES.get(mechanism.partition("-")[0])
@@ -139,7 +133,7 @@ def _login(given: Mapping[str, str], notes: list[str]) -> Mapping[str, str]:
 
 def _referred(value: str) -> str:
     """A value with Kafka's words for its places."""
-    return _PLACE.sub(lambda it: f"${{env:{it[2]}}}" if it[1] is None else _content_of(it[1]), value)
+    return SECRET_PLACE.sub(lambda it: f"${{env:{it[2]}}}" if it[1] is None else _content_of(it[1]), value)
 
 
 def _content_of(path: str) -> str:
@@ -149,7 +143,7 @@ def _content_of(path: str) -> str:
 
 def _secret(value: str, notes: list[str], name: str) -> str:
     """A secret's place; one that is written out in the settings is not written out once more."""
-    if _PLACE.search(value) is not None:
+    if SECRET_PLACE.search(value) is not None:
         return _referred(value)
     notes.append(
         f"{name} is written out in the settings, and not here: the file takes it from the environment, {_OTHERWISE}."
@@ -158,7 +152,7 @@ def _secret(value: str, notes: list[str], name: str) -> str:
 
 
 def _path(written: str) -> str:
-    return str(Path(_referred(written)).expanduser().absolute()) if "${" not in written else _referred(written)
+    return _referred(written) if SECRET_PLACE.search(written) else str(Path(written).expanduser().absolute())
 
 
 def _quoted(value: str) -> str:

@@ -50,7 +50,7 @@ def refuse_unreadable(processed: DataFrame, path: Path) -> None:
     if count:
         raise UsageError(
             f"{plural(count, 'line')} of {path} cannot be read: topic, partition and offset are needed, the last two as numbers.",
-            hint="What was processed there is not known. Mend or remove the lines; one that was cut off is perhaps the last.",
+            hint="What was processed there is not known. Correct or remove the lines; one that was cut off is perhaps the last.",
         )
 
 

@@ -67,6 +67,11 @@ class Entry(BaseModel):
     detail: str | None = None
     changes: list[Change] = []
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it does not tell what has come of the change: it was interrupted, or nobody knows."""
+        return self.phase == "begin" or self.outcome == "unknown"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
@@ -162,7 +167,7 @@ class Journal:
     def open_change(self, group: str, cluster_id: str) -> Entry | None:
         """The last change of a group's offsets, if no line tells what has come of it: it was interrupted, or its outcome is unknown.
 
-        Whoever finds that it took effect writes its end; else the interrupted run stays the last word.
+        Who finds that it took effect writes its end; else the interrupted run stays the last word.
 
         Raises:
             UsageError: as `read`.
@@ -173,7 +178,7 @@ class Journal:
             if (it.group, it.cluster_id) == (group, cluster_id) and it.target is None
         )
         last = next(own, None)
-        return last if last is not None and (last.phase == "begin" or last.outcome == "unknown") else None
+        return last if last is not None and last.is_open else None
 
 
 def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], int]]:

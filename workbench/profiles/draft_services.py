@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from workbench.profiles.draft_labels_from_names import Seen
+
+HISTOGRAM = ("_bucket", "_sum", "_count")
 
 
 def target_labels(labels: Mapping[str, str]) -> tuple[str | None, str | None]:
     """What tells the target of a series apart."""
     return labels.get("job"), labels.get("instance")
+
+
+def series_of(page: Seen, metric: str) -> Iterator[Mapping[str, str]]:
+    """Labels of a metric's series, and of a timer's parts."""
+    for name in (metric, *(f"{metric}{end}" for end in HISTOGRAM)):
+        yield from page.get(name, ())
 
 
 def services_of(page: Seen, timers: Collection[str], most: int | None) -> list[Seen]:
@@ -47,8 +55,7 @@ def services_of(page: Seen, timers: Collection[str], most: int | None) -> list[S
 
 def matcher_of(page: Seen, metric: str) -> str:
     """What `--match` could say of the targets of a metric (or of a timer's parts): those that were looked at."""
-    names = (metric, *(f"{metric}_{end}" for end in ("count", "sum", "bucket")))
-    series = [labels for it in names for labels in page.get(it, ())]
+    series = list(series_of(page, metric))
     label = next((it for it in ("pod", "instance") if all(it in labels for labels in series)), None)
     if label is None or not series:
         return "LABEL=VALUE"

@@ -10,7 +10,7 @@ from workbench.profiles.draft_file import Draft, Drafted
 from workbench.profiles.draft_labels import label_of, plain_label, state_label_of, target_of
 from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place, namespace_of
 from workbench.profiles.draft_outcomes import outcome_label, outcome_rule
-from workbench.profiles.draft_services import matcher_of, services_of, target_labels
+from workbench.profiles.draft_services import HISTOGRAM, matcher_of, series_of, services_of, target_labels
 from workbench.profiles.labels_in_metric_names import places as places_of
 from workbench.profiles.usual_metric_names import (
     DERIVED_END,
@@ -31,7 +31,6 @@ from workbench.profiles.usual_metric_names import (
 from workbench.signals import SIGNALS, Grain, Kind
 
 _MOST_LEFT = 8
-_HISTOGRAM = ("_bucket", "_sum", "_count")
 _POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
 # What only a process that consumes tells; and what it tells of itself where the name says that it does.
 _WORK = ("process_time", "processed", "deserialized")
@@ -194,8 +193,7 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
     """What names no member but its target (every program tells when it began) is a member's only if this target tells of its work."""
 
     def targets(metric: str) -> set[tuple[str | None, str | None]]:
-        names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
-        return {target_labels(it) for name in names for it in seen.get(name, ())}
+        return {target_labels(it) for it in series_of(seen, metric)}
 
     telling = {it: str(signals[it].rule["metric"]) for it in (*_WORK, *_OF_A_CONSUMER) if it in signals}
     working = [targets(metric) for it, metric in telling.items() if it in _WORK or "consumer" in metric]
@@ -253,7 +251,7 @@ def _score(
     namespace: str = "",
 ) -> float:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
-    if histogram != metric.endswith(_HISTOGRAM) and histogram:
+    if histogram != metric.endswith(HISTOGRAM) and histogram:
         return 0.0
     if not histogram and (metric.endswith("_bucket") or (metric.endswith("_sum") and pattern is not OF_TOPIC)):
         return 0.0

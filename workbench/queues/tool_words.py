@@ -15,6 +15,10 @@ _ROOMS = {"kafka": "workbench.kafka.kafka_tools", "rocketmq": "workbench.rocketm
 class Tools(Protocol):
     """Commands for one cluster; names are words of a shell. Each says what it shows or changes; None: the queue has nothing like it."""
 
+    @property
+    def to_brokers(self) -> str | None:
+        """Options by which each of its tools reaches the brokers."""
+
     def describe_group(self, group: str) -> str:
         """Where a group is, and how far behind."""
 

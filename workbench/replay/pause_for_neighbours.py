@@ -220,9 +220,8 @@ class Holding:
                     detail=json.dumps(list(groups)),
                 )
                 if seen.group != self.plan.new_group or (seen.state in _HELD) is (action == "hold"):
-                    if (
-                        action == "release"
-                    ):  # it reads already, or is in another group: who holds it after this is another
+                    # It reads already, or is in another group: who holds it after this is another.
+                    if action == "release":
                         self._paused.discard(instance)
                         note(phase="end", outcome="done")
                     continue

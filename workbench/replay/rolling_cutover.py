@@ -197,7 +197,7 @@ class Cutover:
         if self._is_there(instance):
             self.say(f"  {instance}: in {self.group} already")
             last = self._last(instance)
-            if last is not None and last.group == self.group and (last.phase == "begin" or last.outcome == "unknown"):
+            if last is not None and last.group == self.group and last.is_open:
                 self._note(instance, "end", "done", "found there after an interruption")
             return
         for again in (False, True):

@@ -10,6 +10,10 @@ _HOUR_MS = 3_600_000
 class RocketMqTools:
     """See `Tools`. Names of the name servers and of the cluster are variables to set: nobody here knows them."""
 
+    @property
+    def to_brokers(self) -> None:
+        """See `Tools`: by name servers, in each command."""
+
     def describe_group(self, group: str) -> str:
         """See `Tools`."""
         return f"{_mqadmin('consumerProgress')} -g {shell_word(group)}"

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 from workbench.humanize import one_line, shell_word
+from workbench.queues.tool_words import tools_of
 from workbench.runbooks.runbook_file import Book, read_book
 from workbench.triage.finding import Finding
 
 _HIDDEN = re.compile(r"^---\n.*?\n---\n|<!--.*?-->\n?", re.DOTALL)
-_BROKERS = '"$BOOTSTRAP"'  # always of one of Kafka's own tools
+_TO_BROKERS = '--bootstrap-server "$BOOTSTRAP"'  # as the runbooks of Kafka's verdicts have it
+_PLACE = re.compile(rf'{re.escape(_TO_BROKERS)}|"\$[A-Z]+"')
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -23,14 +25,11 @@ def filled(book: Book, finding: Finding, *, bootstrap: str | None = None, login_
         '"$CLUSTER"': shell_word(finding.cluster),
         '"$GROUP"': shell_word(finding.group),
         '"$TOPIC"': shell_word(finding.topic),
+        _TO_BROKERS: tools_of(bootstrap, login_file=login_file).to_brokers or _TO_BROKERS,
     }
-    if bootstrap:
-        values[_BROKERS] = shell_word(bootstrap)
-    if login_file:
-        values[_BROKERS] = f"{values.get(_BROKERS, _BROKERS)} --command-config {shell_word(login_file)}"
 
     def put(match: re.Match[str]) -> str:
-        return re.sub(r'"\$[A-Z]+"', lambda it: values.get(it[0], it[0]), match[0])
+        return _PLACE.sub(lambda it: values.get(it[0], it[0]), match[0])
 
     text = _CONSOLE.sub(put, _HIDDEN.sub("", book.text)).strip()
     return f"{text}\n\n{_actions(finding)}" if finding.actions else text

@@ -113,7 +113,7 @@ class FleetStore:
     @property
     def expectations(self) -> Expectations:
         """What is expected of its groups."""
-        return Expectations.recorded(self.info.expected, self.own, self.login_file)
+        return Expectations.recorded(self.info.expected, self.own)
 
     @property
     def slot(self) -> timedelta:

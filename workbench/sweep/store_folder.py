@@ -88,7 +88,7 @@ class FolderFiles:
         folder = self._folder(slot)
         return steadily(
             folder,
-            lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder) if _is_whole(path)),
+            lambda: sum(_rows(path) or 0 for path in _parts(folder)),
             absent=0,
         )
 
@@ -155,8 +155,12 @@ def _read_as(parts: Sequence[Path]) -> str | None:
 
 
 def _is_whole(file: Path) -> bool:
+    return _rows(file) is not None
+
+
+def _rows(file: Path) -> int | None:
+    """By its footer; None of a file that is cut off or damaged."""
     try:
-        pq.read_metadata(file)
+        return int(pq.read_metadata(file).num_rows)
     except (OSError, pa.ArrowException):
-        return False
-    return True
+        return None

@@ -383,6 +383,7 @@ def _findings(
             looked.expected,
             profiles=profiles,
             bootstrap=looked.store.info.bootstrap,
+            login_file=looked.store.login_file,
             events=events,
             kind=kinds.get(key[0]),
             begun=looked.store.begun,
