@@ -12,7 +12,7 @@ _GRAMMAR = "rfc3987_syntax"
 
 
 def load() -> ModuleType:
-    """Import nbformat; whoever imports it, papermill or nbclient calls this before."""
+    """Import nbformat; papermill and nbclient do, too, so this is called before them."""
     modules: dict[str, Any] = sys.modules
     is_early = "jsonschema" not in modules and _GRAMMAR not in modules
     if is_early:

@@ -1,4 +1,4 @@
-"""What is asked of logs, whoever asks: offsets of some partitions, and windows of time. A plan of a replay is one such request."""
+"""What is asked of logs: offsets of some partitions, and windows of time. A plan of a replay is one such request."""
 
 from __future__ import annotations
 

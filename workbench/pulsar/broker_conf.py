@@ -17,7 +17,7 @@ _PAIR = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)
 
 
 def read_configs(paths: Sequence[Path]) -> dict[str, str]:
-    """Settings of all files; a later file stands over an earlier one, as dynamic settings stand over `broker.conf`.
+    """Settings of all files; a later file counts before an earlier one, as dynamic settings do before `broker.conf`.
 
     A setting without a value is left out, as brokers take it for not set.
 

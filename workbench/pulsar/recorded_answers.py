@@ -113,7 +113,7 @@ class AnswerRecorder:
         return found
 
     def keep(self, answer: AdminAnswer) -> Any:
-        """Keep one, and give it back as whoever reads it later gets it.
+        """Keep one, and give it back as a later reader gets it.
 
         Raises:
             SourceUnreachableError: if it is one.
