@@ -27,6 +27,7 @@ from workbench.collect.capture import (
 )
 from workbench.collect.capture_info import INFO, write_info
 from workbench.collect.limited_parquet import Room, read_bounded
+from workbench.collect.parquet_footer import read_footer
 from workbench.collect.parquet_page_sizes import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 from workbench.samples import GROUPS_SCHEMA
@@ -376,9 +377,10 @@ def test_the_heads_of_pages_say_what_the_footer_says(tmp_path: Path, version: st
         row_group_size=4000,
     )  # fmt: skip
     with pq.ParquetFile(path) as file, path.open("rb") as data:
-        for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
-            for chunk in map(group.column, range(group.num_columns)):
-                found = pages_of(data, chunk)
+        groups = list(map(file.metadata.row_group, range(file.metadata.num_row_groups)))
+        for group, read in zip(groups, read_footer(data).groups, strict=True):
+            for chunk, ours in zip(map(group.column, range(group.num_columns)), read.values(), strict=True):
+                found = pages_of(data, ours)
                 assert 0 < found.size <= chunk.total_uncompressed_size < found.size + 60_000
                 assert found.encodings
 

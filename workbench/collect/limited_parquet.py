@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from workbench.collect.parquet_footer import FooterTooLargeError, ParquetFooter, read_footer
 from workbench.collect.parquet_page_sizes import DELTA_BYTE_ARRAY, pages_of
 
 _BATCH_ROWS = 1 << 20  # enough for most captures in one step; 12 MB for a column of numbers
-_FOOTER_BYTES = 16 << 20  # of the file's own description: some hundred bytes for a column of a million rows
 _COPIES = 2  # of a page: as it was decompressed, and its dictionary
 _LEAST_ROW_BYTES = 40  # bytes of a member's columns with empty text; a sample takes 60
 
@@ -56,14 +56,17 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         OSError, pa.ArrowException: if the file cannot be read.
     """
     # Groups of rows are decoded one after the other.
-    sizes = {name: max(of_groups, default=0) for name, of_groups in _checked(path, schema, room).items()}
+    _, by_group = _checked(path, schema, room)
+    sizes = {name: max(of_groups, default=0) for name, of_groups in by_group.items()}
     if max(sizes.values(), default=0) * _COPIES > room.left_bytes:
         raise TooLargeError
     return pa.table([_column(path, field, sizes[field.name], room) for field in schema], schema=schema)
 
 
-def taken_bytes(source: Path | bytes, schema: pa.Schema, room: Room) -> int:
-    """What the columns of a schema take if all groups of rows are decoded at once, texts as dictionaries; nothing is decoded.
+def footer_within(source: Path | bytes, schema: pa.Schema, room: Room) -> tuple[ParquetFooter, int]:
+    """A file's footer, and the bytes that its columns take if all groups of rows are decoded at once, texts as dictionaries.
+
+    Nothing is decoded.
 
     Args:
         source: a file, or its content.
@@ -71,24 +74,46 @@ def taken_bytes(source: Path | bytes, schema: pa.Schema, room: Room) -> int:
     Raises:
         TooLargeError: if that is more than the room. Others: as `read_bounded`.
     """
-    taken = sum(sum(of_groups) for of_groups in _checked(source, schema, room).values()) * _COPIES
+    footer, sizes = _checked(source, schema, room)
+    taken = sum(map(sum, sizes.values())) * _COPIES
     if taken > room.left_bytes:
         raise TooLargeError
-    return taken
+    return footer, taken
 
 
-def _checked(source: Path | bytes, schema: pa.Schema, room: Room) -> dict[str, list[int]]:
-    """What the pages of each column take, for each group of rows, after a look at the footer."""
-    with _opened(source) as data, pq.ParquetFile(data) as file:
-        there = file.schema_arrow
+def _checked(source: Path | bytes, schema: pa.Schema, room: Room) -> tuple[ParquetFooter, dict[str, list[int]]]:
+    """The footer, and what the pages of each column take, for each group of rows."""
+    with _opened(source) as data:
+        footer = _footer(cast(BinaryIO, data))
+        with pq.ParquetFile(data) as file:
+            there, paths = file.schema_arrow, [file.schema.column(at).path for at in range(len(file.schema))]
         for field in schema:
             if field.name not in there.names:
                 raise KeyError(field.name)
             if not _is_like(there.field(field.name).type, field.type):
                 raise TypeError(f"{field.name} is {there.field(field.name).type}")
-        if file.metadata.serialized_size > _FOOTER_BYTES or file.metadata.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
+        if any(list(group) != paths for group in footer.groups):
+            raise ValueError("groups of rows have other columns than the schema")  # pages are found by their number
+        if footer.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
             raise TooLargeError
-        return _page_bytes(cast(BinaryIO, data), file.metadata, schema.names)
+        return footer, _page_bytes(cast(BinaryIO, data), footer, schema.names)
+
+
+def footer_of(source: Path | bytes) -> ParquetFooter:
+    """What a file's footer says of its columns.
+
+    Raises:
+        TooLargeError: if it is larger than any that is written here. OSError, ValueError: if it cannot be read.
+    """
+    with _opened(source) as data:
+        return _footer(cast(BinaryIO, data))
+
+
+def _footer(data: BinaryIO) -> ParquetFooter:
+    try:
+        return read_footer(data)
+    except FooterTooLargeError:
+        raise TooLargeError from None
 
 
 def _opened(source: Path | bytes) -> pa.NativeFile:
@@ -102,7 +127,7 @@ def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.Chun
     is_text = pa.types.is_string(field.type)
     with pq.ParquetFile(path, read_dictionary=[field.name] if is_text else []) as file:
         parts = []
-        for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name]):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name], use_threads=False):
             [found] = batch.columns
             if found.null_count and not field.nullable:
                 raise ValueError(f"{field.name} has rows without a value")
@@ -113,22 +138,17 @@ def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.Chun
     return pa.chunked_array([pa.concat_arrays(parts)] if parts else [], field.type)
 
 
-def _page_bytes(file: BinaryIO, metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, list[int]]:
+def _page_bytes(file: BinaryIO, footer: ParquetFooter, names: Sequence[str]) -> dict[str, list[int]]:
     """What the pages of each column take, for each group of rows."""
     found: dict[str, list[int]] = {name: [] for name in names}
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for at in range(group.num_columns):
-            chunk = group.column(at)
-            name = chunk.path_in_schema
-            if name not in found:
-                continue
-            pages = pages_of(file, chunk)
+    for group in footer.groups:
+        for name, of_groups in found.items():
+            pages = pages_of(file, group[name])
             if DELTA_BYTE_ARRAY in pages.encodings:
                 raise TypeError(
                     f"{name} is encoded as changes of texts, whose size is not known before they are decoded"
                 )
-            found[name].append(pages.size)
+            of_groups.append(pages.size)
     return found
 
 

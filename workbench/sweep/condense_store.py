@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.limited_parquet import TooLargeError
+from workbench.collect.parquet_footer import ParquetFooter
 from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError, SourceUnreachableError
 from workbench.files import writing
+from workbench.humanize import first_line
 from workbench.sweep.fleet_store import FleetStore, LandedFile
-from workbench.sweep.read_store import LAND_AGAIN, HeldNames, columns_of, held_names, is_empty
+from workbench.sweep.read_store import LAND_AGAIN, HeldNames, columns_of, held_names
 from workbench.sweep.reads_while_replaced import tries
 from workbench.sweep.storage_port import SUMMARIES
 from workbench.sweep.store_places import OF_WORKERS, address_of, file_at, write_whole
@@ -129,7 +132,13 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
     else:
         raise SlotReplacedError(jobs[gone["number"][0].as_py()].source)
     read = pa.concat_tables(all_done)
-    footers = list(store.place.footers(names))
+    try:
+        footers = list(store.place.footers(names))
+    except (ValueError, TooLargeError) as error:
+        raise DamagedCaptureError(
+            f"A summary of {store.root} cannot be read: {first_line(error)}.",
+            hint=f"Remove {SUMMARIES} there: summaries are made again from what has landed.",
+        ) from None
     return StoreReading(
         files=len(files),
         condensed=condensed,
@@ -162,9 +171,9 @@ def _summary(file: LandedFile) -> str:
     return f"{SUMMARIES}/v{VERSION}/{file.end:%Y-%m-%d}/{file.digest}-{file.end:%H%M%S}.parquet"
 
 
-def _has_counters(footer: Any) -> bool:
+def _has_counters(footer: ParquetFooter) -> bool:
     """Whether a summary has counters: only their rows have a source."""
-    return not is_empty(footer, footer.schema.to_arrow_schema().get_field_index("source"))
+    return not footer.is_empty("source")
 
 
 def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:

@@ -37,6 +37,8 @@ from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from workbench.collect.parquet_footer import ParquetFooter
+
 _LARGEST_TEXT = 16 << 20  # of a manifest; that of a slot of a million subscriptions names some thousand files
 _AT_ONCE = 8
 _SLOTS = "slots"
@@ -129,7 +131,7 @@ class ObjectFiles:
         for path, _ in self.parts(slot)[:1]:
             try:
                 return told_reading(path.footer())
-            except (FileNotFoundError, pa.ArrowException):
+            except (FileNotFoundError, ValueError):
                 return None  # replaced meanwhile, or damaged, which is told when it is read
         return None
 
@@ -204,7 +206,7 @@ class ObjectFiles:
         there = {f"{it}/{name}" for it in folders for name, size in self.path(it).below(deep=False) if size}
         return there & set(names)
 
-    def footers(self, names: Sequence[str]) -> Iterable[Any]:
+    def footers(self, names: Sequence[str]) -> Iterable[ParquetFooter]:
         """Some at once."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(lambda name: self.path(name).footer(), names))

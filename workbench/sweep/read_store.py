@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
-from workbench.collect.limited_parquet import Room, TooLargeError, spread_bytes, taken_bytes
+from workbench.collect.limited_parquet import Room, TooLargeError, footer_within, spread_bytes
+from workbench.collect.parquet_footer import ColumnChunk, ParquetFooter
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
@@ -49,7 +50,7 @@ def whole_file(path: Path, digest: str) -> pa.Table:
 
     def read() -> pa.Table:
         data = content(path, digest)
-        file, room = _opened(data)
+        file, room = _opened(data, _known(data))
         return _as_samples(file.read(columns=SAMPLES_SCHEMA.names), room)
 
     return _read(path, read)
@@ -66,9 +67,9 @@ def columns_of(
 
     def read() -> tuple[pa.Table, int]:
         data = content(path, digest)
-        file, _ = _opened(data)
-        there = file.schema_arrow.names
-        empty = {name for at, name in enumerate(there) if name in names and is_empty(file.metadata, at)}
+        known = _known(data)
+        file, _ = _opened(data, known)
+        empty = known.empty.intersection(names)
         table = file.read(columns=[name for name in names if name not in empty], use_threads=False)
         for name in sorted(empty):
             nothing = pa.nulls(table.num_rows, pa.int32())
@@ -90,15 +91,13 @@ class _Names:
     nulls: bool
 
     @classmethod
-    def of(cls, statistics: Any) -> _Names:
-        if statistics is None:
-            return cls(None, None, any=True, nulls=True)
-        known = statistics.has_min_max
+    def of(cls, chunk: ColumnChunk) -> _Names:
+        known = chunk.least is not None and chunk.greatest is not None
         return cls(
-            statistics.min if known else None,
-            statistics.max if known else None,
-            any=known or statistics.num_values > 0,  # else only nulls
-            nulls=not statistics.has_null_count or statistics.null_count > 0,
+            chunk.least.decode() if chunk.least is not None else None,
+            chunk.greatest.decode() if chunk.greatest is not None else None,
+            any=known or chunk.null_count != chunk.num_values,  # else only nulls
+            nulls=chunk.null_count != 0,
         )
 
     def may_be(self, names: Sequence[str]) -> bool:
@@ -125,12 +124,9 @@ class HeldNames:
         return self.group.nulls and self.topic.nulls
 
 
-def held_names(metadata: Any) -> tuple[HeldNames, ...]:
+def held_names(footer: ParquetFooter) -> tuple[HeldNames, ...]:
     """Of each row group, by the footer of a landed file or of a summary."""
-    schema = metadata.schema.to_arrow_schema()
-    at = [schema.get_field_index(name) for name in ("group", "topic")]
-    parts = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    return tuple(HeldNames(*(_Names.of(part.column(it).statistics) for it in at)) for part in parts)
+    return tuple(HeldNames(_Names.of(it["group"]), _Names.of(it["topic"])) for it in footer.groups)
 
 
 def rows_of(path: Path | ObjectFile, groups: set[str], topics: set[str], *, digest: str = "") -> pa.Table:
@@ -150,18 +146,20 @@ def rows_of(path: Path | ObjectFile, groups: set[str], topics: set[str], *, dige
 def _rows_of(path: Path | ObjectFile, groups: Sequence[str], topics: Sequence[str], digest: str) -> pa.Table:
     if isinstance(path, Path):
         state = path.stat()
-        file, room = _opened(path, known=_taken(str(path), state.st_size, state.st_mtime_ns))
+        known = _known_file(str(path), state.st_size, state.st_mtime_ns)
+        file, room = _opened(path, known)
     else:
-        file, room = _opened(content(path, digest))
-    there = file.schema_arrow
+        data = content(path, digest)
+        known = _known(data)
+        file, room = _opened(data, known)
     for name in ("group", "topic"):
-        if not pa.types.is_dictionary(there.field(name).type):
+        if not pa.types.is_dictionary(file.schema_arrow.field(name).type):
             raise TypeError(f"{name} is no text")
-    wanted = [at for at, held in enumerate(held_names(file.metadata)) if held.may_be_of(groups, topics)]
+    wanted = [at for at, held in enumerate(known.held) if held.may_be_of(groups, topics)]
     if not wanted:
         return SAMPLES_SCHEMA.empty_table()
-    empty = [it for it in SAMPLES_SCHEMA if is_empty(file.metadata, there.get_field_index(it.name))]
-    full = [name for name in SAMPLES_SCHEMA.names if name not in {it.name for it in empty}]
+    empty = [it for it in SAMPLES_SCHEMA if it.name in known.empty]
+    full = [name for name in SAMPLES_SCHEMA.names if name not in known.empty]
     names = tuple(pa.array(it, pa.string()) for it in (groups, topics))
     # One row group after the other: of a hundred thousand rows, a few are kept.
     parts = [_chosen(file.read_row_group(at, columns=full, use_threads=False), *names) for at in wanted]
@@ -189,23 +187,38 @@ def rows_of_nobody(path: Path) -> pa.Table:
     """
 
     def read() -> pa.Table:
-        file, room = _opened(path)
-        wanted = [at for at, held in enumerate(held_names(file.metadata)) if held.may_be_of_nobody()]
+        known = _known(path)
+        file, room = _opened(path, known)
+        wanted = [at for at, held in enumerate(known.held) if held.may_be_of_nobody()]
         table = file.read_row_groups(wanted, columns=SAMPLES_SCHEMA.names, use_threads=False)
         return _as_samples(table.filter(pc.and_(pc.is_null(table["group"]), pc.is_null(table["topic"]))), room)
 
     return _read(path, read)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a file before it is decoded: what that takes, whose rows it may hold, and which columns hold nothing."""
+
+    taken_bytes: int
+    held: tuple[HeldNames, ...]
+    empty: frozenset[str]
+
+
+def _known(source: Path | bytes) -> _Known:
+    footer, taken = footer_within(source, SAMPLES_SCHEMA, Room(memory_limit_gib() * 2**30))
+    return _Known(taken, held_names(footer), frozenset(name for name in SAMPLES_SCHEMA.names if footer.is_empty(name)))
+
+
 @lru_cache(maxsize=10_000)  # batches of a sweep read the same files again and again
-def _taken(path: str, _size: int, _changed: int) -> int:
-    return taken_bytes(Path(path), SAMPLES_SCHEMA, Room(memory_limit_gib() * 2**30))
+def _known_file(path: str, _size: int, _changed: int) -> _Known:
+    return _known(Path(path))
 
 
-def _opened(source: Path | bytes, *, known: int | None = None) -> tuple[pq.ParquetFile, Room]:
+def _opened(source: Path | bytes, known: _Known) -> tuple[pq.ParquetFile, Room]:
     """A file with its texts as dictionaries: a few names for a hundred thousand rows; and the memory that is left beside its pages."""
     room = Room(memory_limit_gib() * 2**30)
-    room.take(taken_bytes(source, SAMPLES_SCHEMA, room) if known is None else known)
+    room.take(known.taken_bytes)
     return pq.ParquetFile(source if isinstance(source, Path) else pa.BufferReader(source), read_dictionary=_TEXTS), room
 
 
@@ -230,16 +243,6 @@ def _read(path: Path | ObjectFile, read: Callable[[], T]) -> T:
         raise DamagedCaptureError(f"{path} has no column {error.args[0]!r}.", hint=LAND_AGAIN) from None
     except (OSError, TypeError, ValueError, pa.ArrowException) as error:  # pa.ArrowInvalid is a ValueError
         raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}.", hint=LAND_AGAIN) from None
-
-
-def is_empty(metadata: Any, column: int) -> bool:
-    """Whether a column has no value in any row group, by the file's statistics."""
-    for at in range(metadata.num_row_groups):
-        chunk = metadata.row_group(at).column(column)
-        stats = chunk.statistics
-        if stats is None or not stats.has_null_count or stats.null_count != chunk.num_values:
-            return False
-    return True
 
 
 def _is_one_of(column: pa.ChunkedArray, names: pa.Array) -> pa.ChunkedArray:

@@ -14,15 +14,15 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 from tenacity import Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
 from workbench.background import in_background
+from workbench.collect.parquet_footer import ParquetFooter, read_footer
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.masking import remember
 from workbench.sweep.storage_port import OBJECTS
@@ -159,12 +159,12 @@ class ObjectFile:
         cut = len(self._place.rstrip("/")) + 1
         return sorted((it.path[cut:], it.size or 0) for it in found if it.type == wanted)
 
-    def footer(self) -> pq.FileMetaData:
-        """Parquet footer."""
+    def footer(self) -> ParquetFooter:
+        """Parquet footer; a ValueError where it has none."""
 
-        def read(storage: fs.S3FileSystem) -> pq.FileMetaData:
+        def read(storage: fs.S3FileSystem) -> ParquetFooter:
             with storage.open_input_file(self._place) as file:
-                return pq.read_metadata(file)
+                return read_footer(cast(BinaryIO, file))
 
         return _asked(self, read)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from workbench.collect.parquet_footer import ParquetFooter
+
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
 READ_AS = "read_as"  # among the metadata of a slot's Parquet files
@@ -71,16 +73,16 @@ class StoreFiles(Protocol):
     def whole(self, names: Sequence[str]) -> set[str]:
         """Those summaries that are there and can be read."""
 
-    def footers(self, names: Sequence[str]) -> Iterable[Any]:
+    def footers(self, names: Sequence[str]) -> Iterable[ParquetFooter]:
         """Parquet footers of some summaries."""
 
     def frame(self, spark: SparkSession, addresses: Sequence[str], schema: pa.Schema) -> DataFrame:
         """Rows of all summaries at these addresses (`store_places.address_of`)."""
 
 
-def told_reading(footer: Any) -> str | None:
+def told_reading(footer: ParquetFooter) -> str | None:
     """How the samples of a file were read, by its Parquet footer; None for those of earlier versions."""
-    told = (footer.metadata or {}).get(READ_AS.encode())
+    told = footer.notes.get(READ_AS.encode())
     return told.decode(errors="replace") if told is not None else None
 
 

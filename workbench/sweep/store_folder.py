@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from workbench.collect.limited_parquet import TooLargeError, footer_of
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
 from workbench.sweep.reads_while_replaced import listed, steadily
 from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from workbench.collect.parquet_footer import ParquetFooter
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,9 @@ class FolderFiles:
         """By their footers: the end of the machine may have left an empty file."""
         return {name for name in names if _is_whole(self.path(name))}
 
-    def footers(self, names: Sequence[str]) -> Iterator[Any]:
+    def footers(self, names: Sequence[str]) -> Iterator[ParquetFooter]:
         """One after the other."""
-        return (pq.read_metadata(self.path(name)) for name in names)
+        return (footer_of(self.path(name)) for name in names)
 
     def frame(self, spark: SparkSession, addresses: Sequence[str], schema: pa.Schema) -> DataFrame:
         """By Spark's own reader."""
@@ -149,8 +151,8 @@ def _missing(path: Path) -> tuple[str, ...]:
 
 def _read_as(parts: Sequence[Path]) -> str | None:
     try:
-        return told_reading(pq.read_metadata(parts[0])) if parts else None
-    except pa.ArrowException:
+        return told_reading(footer_of(parts[0])) if parts else None
+    except (ValueError, TooLargeError):
         return None
 
 
@@ -161,6 +163,6 @@ def _is_whole(file: Path) -> bool:
 def _rows(file: Path) -> int | None:
     """By its footer; None of a file that is cut off or damaged."""
     try:
-        return int(pq.read_metadata(file).num_rows)
-    except (OSError, pa.ArrowException):
+        return footer_of(file).num_rows
+    except (OSError, ValueError, TooLargeError):
         return None
