@@ -117,11 +117,13 @@ def _slows(row: Row) -> bool:
 def _headline(row: Row) -> str:
     was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
     but = "the group falls behind: what follows a failure takes the time" if _slows(row) else "the group keeps up"
-    return f"Records fail: {percent(row.failing_share)} of the attempts{was} ({listed(_names(row))}), while {but}."
+    # The only one may have no name of its own: a profile without event types calls it "all".
+    types = f" ({listed(_names(row))})" if len(row.processors) > 1 else ""
+    return f"Records fail: {percent(row.failing_share)} of the attempts{was}{types}, while {but}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    names = listed(_names(row))
+    of = f"the errors of {listed(_names(row))}" if len(row.processors) > 1 else "their errors"
     less = Action(
         title="Until it is fixed, let a failure take less of the thread's time: a shorter back-off, fewer tries, letters that are not"
         " waited for one by one, no second fetch of what was polled (Spring: setSeekAfterError(false) of the error handler)",
@@ -130,7 +132,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     )
     return [
         Action(
-            title=f"Read the handlers' log for the errors of {names}, and what they depend on",
+            title=f"Read the handlers' log for {of}, and look at what they depend on",
             verify="you know why they fail",
         ),
         *([less] if _slows(row) else []),
