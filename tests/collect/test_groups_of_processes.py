@@ -274,6 +274,18 @@ def test_what_is_read_again_since_a_call_failed_is_no_batch() -> None:
     assert _in_batches(calls, 30 * calls, fails) is True
 
 
+@pytest.mark.parametrize("each", [1, 5, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_service_in_which_some_calls_always_fail(seed: int, each: int) -> None:
+    """No sample is without a failure: calls of one record and of several are told apart, or it is open where failures blur it."""
+    chance = np.random.default_rng(seed)
+    calls, fails = chance.poisson(200 / each, 120), chance.poisson(2, 120) + 1
+    for again, open_too in ((30, ()), (500, (None,))):
+        records = each * (calls - fails) + np.array([chance.integers(1, again, it).sum() for it in fails])
+        found = _in_batches(*(np.cumsum(it.astype(float)) for it in (calls, records, fails)))
+        assert found in (each > 1, *open_too)
+
+
 @pytest.mark.parametrize(
     ("failing", "each"),
     [(0, 300.0), (10, 10.0), (5, 5.0 + 150.0)],  # ten calls: none, all or half of them fail

@@ -110,7 +110,11 @@ def test_what_is_measured_now_is_not_said_to_be_missing() -> None:
     assert told["process_time"].startswith("It is there, but process times, or a good time to compare them with")
     row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"})
     told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
-    assert "has no series in this window" in told["process_time"]
+    assert "has no series in this window, or nothing tells how many records a call" in told["process_time"]
+    assert "no profile in use counts what clients read" in told["process_time"]
+    both = [profile, load_profile("micrometer")]
+    told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=both).missing}
+    assert "(by kafka_consumer_fetch_manager_records_consumed_total of the same process)" in told["process_time"]
 
 
 def test_what_is_open_is_told_once_and_not_as_missing() -> None:

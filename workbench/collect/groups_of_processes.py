@@ -24,6 +24,7 @@ from workbench.signals import FAILURES
 READ = "deserialized"  # the signal that tells how many records a client has read
 # Records without a call of their own are those of batches if they are more than what waited for a while, and a quarter of all calls.
 _OF_CALLS = 0.25
+_ERRORS = 2  # standard errors: one estimate in twenty is further off
 
 _Unit = tuple[str, str, tuple[tuple[str, str], ...]]  # process, group, and which copy of its page
 
@@ -243,13 +244,32 @@ def _handled(calls: FloatArray, records: FloatArray, fails: FloatArray) -> Float
 def _in_batches(calls: FloatArray, records: FloatArray, fails: FloatArray) -> bool | None:
     """Whether calls are fewer than records, and not by those that wait in a thread: these are called later, and come off again.
 
-    Where a call fails, what a poll has brought is read again, so such times tell nothing. None: there are no others.
+    Where a call fails, what a poll has brought is read again. So it is looked where fewer calls fail; if none do there, that tells all.
+    None: it may be either.
     """
     known = ~np.isnan(calls) & ~np.isnan(records)
     called, had, failed = (np.diff(it[known]) for it in (calls, records, fails))
-    same = (called >= 0) & (had >= 0) & (failed == 0)
-    if not same.any():
+    usable = (called >= 0) & (had >= 0) & (failed >= 0)
+    called, had, failed = called[usable], had[usable], failed[usable]
+    if not len(called):
         return None
-    ahead = (had - called)[same]
+    share = np.divide(failed, called, out=(failed > 0).astype(float), where=called > 0)
+    order = np.argsort(share, kind="stable")
+    of_half = np.cumsum(called[order]) >= called.sum() / 2
+    fewer = share <= share[order][of_half.argmax()]
+    ahead = (had - called)[fewer]
     more, less = ahead[ahead > 0].sum(), -ahead[ahead < 0].sum()
-    return bool(more - less > max(less, _OF_CALLS * called[same].sum()))
+    if more - less <= max(less, _OF_CALLS * called[fewer].sum()):
+        return False
+    return _beside_failures(called, had, failed) if failed[fewer].any() else True
+
+
+def _beside_failures(called: FloatArray, had: FloatArray, failed: FloatArray) -> bool | None:
+    """Whether a call takes several records, where each failure has some read again, too: by least squares. None: it may be either."""
+    both = np.column_stack([called, failed])
+    if len(both) <= 2 or np.linalg.matrix_rank(both) < 2:
+        return None
+    each, left, *_ = np.linalg.lstsq(both, had)
+    error = np.sqrt(left[0] / (len(both) - 2) * np.linalg.inv(both.T @ both)[0, 0])
+    beyond = each[0] - 1 - _OF_CALLS
+    return bool(beyond > 0) if abs(beyond) > _ERRORS * error else None

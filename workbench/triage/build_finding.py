@@ -318,13 +318,21 @@ def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:
     giving = [profile for profile in profiles if profile.quality(signal) is not Quality.ABSENT]
     if giving:
         name, metric = giving[0].name, giving[0].signals[signal].metric
-        words = f"The profile {name} reads it from {metric}, which has no series in this window. Is its target up?"
+        of_calls = _of_calls(profiles) if giving[0].member_is == "thread" and signal == "process_time" else ""
+        words = f"The profile {name} reads it from {metric}, which has no series in this window{of_calls}. Is its target up?"
         return Missing(signal=signal, how_to_get_it=words, profile=name, metric=metric)
     if (reason := why_absent(signal, profiles)) is not None:
         return Missing(signal=signal, how_to_get_it=reason)
     how = what_to_add(signal, [load_profile(name) for name in profile_names()])
     words = f"No profile in use has this signal: {definition.help} {how[0].upper()}{how[1:]}."
     return Missing(signal=signal, how_to_get_it=words)
+
+
+def _of_calls(profiles: Sequence[Profile]) -> str:
+    """Why the times of a framework's calls may be left out: a call may take many records, and only clients tell how many."""
+    counts = [it.signals["deserialized"].metric for it in profiles if "deserialized" in it.signals]
+    by = f"by {counts[0]} of the same process" if counts else "and no profile in use counts what clients read"
+    return f", or nothing tells how many records a call of it takes ({by})"
 
 
 def _whole(number: float | None) -> int | None:
