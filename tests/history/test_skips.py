@@ -383,3 +383,32 @@ def test_what_a_clients_position_went_through_was_read(read_until: str, told_so:
     read = Track(AT, positions[read_until]) if read_until in positions else Track()
     lines = {"committed": Track(AT, stood_and_jumped()), "log_end": Track(AT, ends(AT))}
     assert (told(MeasuredPartition(**lines, read=read), LIMITS).skipped is not None) is told_so
+
+
+WAVE = np.round(20 + 15 * np.sin(AT / 70))
+
+
+@pytest.mark.parametrize(
+    ("lag", "is_noted"),
+    [
+        (np.where(AT < AGAIN, 300_000 + RATE * (AT + 5000), WAVE), True),  # a backlog that was there, and is not
+        (np.where((AT > STOPPED) & (AT <= AGAIN), RATE * (AT - STOPPED), WAVE), True),  # 800 s of it
+        (np.where((AT > AGAIN - 60) & (AT <= AGAIN), 40_000, WAVE), False),  # a burst that is read at once
+        (np.where((AT > STOPPED) & (AT <= AGAIN), np.minimum(RATE * (AT - STOPPED), 200 * (AGAIN - AT)), WAVE), False),
+        (RATE * (AT % 900), False),  # a batch each quarter of an hour
+        (np.where(np.abs(AT - AGAIN) < 30, 0.0, 300_000), False),  # one odd sample
+        (np.full(len(AT), 300_000.0), False),
+        (WAVE, False),
+    ],
+    ids=["backlog", "stop", "burst", "drained", "batches", "glitch", "level", "well"],
+)
+def test_a_lag_that_falls_in_one_step_says_what_was_passed(lag: np.ndarray, *, is_noted: bool) -> None:
+    """Clouds export nothing but the lag: commits have moved by as much as it fell, and nobody knows from where."""
+    story = told(MeasuredPartition(lag=Track(AT, lag)), LIMITS)
+    if not is_noted:
+        assert story.skipped is None
+        return
+    assert story.skipped == pytest.approx(-np.min(np.diff(lag)))
+    assert story.skipped_ago == pytest.approx(-AGAIN, abs=40)
+    assert story.skipped_from is None
+    assert (story.skip_waited or 0.0) >= 360

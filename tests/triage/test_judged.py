@@ -258,6 +258,14 @@ def lag_alone(number: int, *, low: float, mean: float) -> PartitionFeatures:
     return replace(part(number, **{**dict.fromkeys(names), **lag}), story={"interval": 60.0})
 
 
+def test_what_a_lag_alone_says_was_passed_has_no_first_offset() -> None:
+    """The look that would decide names the time instead."""
+    story = {"skipped": 3e5, "skipped_ago": 600.0, "skip_rate": 1e4, "skip_waited": 1200.0}
+    found = build_finding(judge([part(0, story), part(1)]), profiles=[])
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert "the records that waited 10 min before the window's end" in found.actions[0].title
+
+
 def test_a_lag_that_only_grows_is_an_answer_without_arrivals() -> None:
     """The lows of the last third lie above the whole window's mean; a sawtooth comes down below it."""
     known: dict[str, Any] = {"lag_slope": 1.2, "arrival_per_second": None, "committed_moved": None}

@@ -79,6 +79,29 @@ def skip(found: PartitionHistory, it: Aged) -> None:
         found.skip_pace = pace / usual
 
 
+def skip_by_lag(found: PartitionHistory, lag: Track, limits: Bounds) -> None:
+    """Add the largest step where only the lag is measured: commits have moved by as much as it fell, from nobody knows where."""
+    fell = np.maximum(0.0, -np.diff(lag.value))
+    if not fell.any():
+        return
+    pace = fell / np.diff(lag.at)
+    jump = int(np.argmax(pace)) + 1
+    passed, before = float(fell[jump - 1]), lag.value[jump - 1]
+    # An exporter that starts anew may tell nothing of a backlog for a moment.
+    if np.any(lag.value[jump : jump + FEW_MOVES] > before - MOST * passed):
+        return
+    low = np.flatnonzero(lag.value[:jump] < MOST * passed)
+    waited = float(lag.at[jump - 1] - lag.at[low[-1] + 1 if len(low) else 0])
+    others = np.delete(pace, jump - 1)
+    usual = float(np.max(others, initial=0.0))
+    if waited <= limits.objective + limits.commit_every or pace[jump - 1] < APART * usual:
+        return
+    found.skipped, found.skipped_ago = passed, float(lag.at[-1] - lag.at[jump])
+    found.skip_rate, found.skip_waited = float(pace[jump - 1]), waited
+    if np.count_nonzero(others) >= FEW_MOVES:
+        found.skip_pace = float(pace[jump - 1]) / usual
+
+
 def _steps(
     committed: Track, end: Track, spacing: float, hidden: float
 ) -> tuple[IntArray, FloatArray, BoolArray, FloatArray]:

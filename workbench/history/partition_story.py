@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.history.commit_skips import skip
+from workbench.history.commit_skips import skip, skip_by_lag
 from workbench.history.episode import course, drain, episode
 from workbench.history.next_message_age import (
     ages,
@@ -44,6 +44,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     _arrivals(found, end)
     if not len(committed):
         found.age_at_most = oldest_at_most(it.lag, -RECENT * limits.window_start)
+        skip_by_lag(found, it.lag, limits)
         return found
     at, offset = committed.at, committed.value
     found.interval = median(np.diff(at)) if len(at) > 2 else None

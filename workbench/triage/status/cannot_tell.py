@@ -33,16 +33,28 @@ def _short(row: Row) -> str:
     )
 
 
+_EFFECT = (
+    "have had their effect (a row, a call, a line in the consumer's log); if not, they were skipped: replay them by time, into a new"
+    f" group{lost.NO_RECORD}"
+)
+
+
 def _passed(it: Subject, row: Row) -> Action | None:
     """Whether records that a commit passed were handled: their effect says so."""
     passed = row.told("skipped")
     if not row.doubtful_partitions:
         return None
     partition = max(row.doubtful_partitions, key=lambda number: passed[number])
-    offset = row.told("skipped_from")[partition]
+    offset = row.told("skipped_from").get(partition)
+    if offset is None:  # only the lag is measured
+        ago = duration(row.told("skipped_ago").get(partition))
+        return Action(
+            title=f"See whether the records that waited {ago} before the window's end, when the lag fell in one step, {_EFFECT}",
+            command=it.describe,
+            verify="you know whether the consumer handled these records",
+        )
     return Action(
-        title=f"See whether the records from offset {round(offset):,} of partition {partition} on have had their effect (a row, a call,"
-        f" a line in the consumer's log); if not, they were skipped: replay them by time, into a new group{lost.NO_RECORD}",
+        title=f"See whether the records from offset {round(offset):,} of partition {partition} on {_EFFECT}",
         command=it.tools.read_record(it.topic, partition, round(offset)),
         verify="you know whether the consumer handled this record",
     )
