@@ -434,6 +434,34 @@ def test_a_team_s_own_words_for_what_it_times_counts_and_queues_are_read() -> No
     ]
 
 
+# Recorded from a worker on Rust's rdkafka with channels and tasks.
+CHANNELS = """
+ingest_busy_tasks 2
+ingest_channel_capacity{task="0"} 64
+ingest_channel_capacity{task="1"} 64
+ingest_channel_len{task="0"} 3
+ingest_channel_len{task="1"} 0
+ingest_events_total{kind="coupon",outcome="done"} 708
+ingest_events_total{kind="payout",outcome="done"} 558
+ingest_handle_seconds_sum{kind="coupon"} 16.77
+ingest_handle_seconds_count{kind="coupon"} 708
+ingest_kafka_consumer_lag{partition="0",topic="events"} 0
+ingest_kafka_rebalance_cnt 1
+"""
+
+
+@pytest.mark.parametrize("prefix", ["ingest", "app_consumer"])
+def test_what_is_called_as_usual_is_looked_at_whatever_it_begins_with(prefix: str) -> None:
+    """A channel's room is a queue's, and events that ended are not those that were taken, also where the name says consumer."""
+    signals = draft("ours", seen(_OF_EVERY_PROCESS + CHANNELS.replace("ingest", prefix))).signals
+    metrics = {it: of.rule["metric"] for it, of in signals.items()}
+    wanted = {"queue_length": "channel_len", "queue_capacity": "channel_capacity", "in_flight": "busy_tasks"}
+    wanted |= {"process_time": "handle_seconds", "processed": "events_total"}
+    assert {it: f"{prefix}_{name}" for it, name in wanted.items()}.items() <= metrics.items()
+    assert signals["process_time"].labels["processor"] == signals["processed"].labels["processor"] == "kind"
+    assert "deserialized" not in metrics
+
+
 def test_a_pool_of_threads_tells_what_waits_and_what_is_done() -> None:
     """As Micrometer names an executor's; and librdkafka's statistics of a team's own names."""
     pool, client = {"instance": "a:1", "name": "billing-pool"}, {"instance": "a:1", "broker": "1"}

@@ -31,6 +31,7 @@ from workbench.profiles.usual_metric_names import (
 from workbench.signals import SIGNALS, Grain, Kind
 
 _MOST_LEFT = 8
+_ENOUGH = 2  # weight of a word by which a metric may be the signal's; the others only tell candidates apart
 _POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
 # What only a process that consumes tells; and what it tells of itself where the name says that it does.
 _WORK = ("process_time", "processed", "deserialized")
@@ -40,7 +41,17 @@ _OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
 def interesting(names: Iterable[str]) -> list[str]:
     """Metric names that may belong to a consumer."""
     return sorted(
-        name for name in names if INTERESTING.search(in_words(name)) and not name.endswith(("_created", "_info"))
+        it for it in names if not it.endswith(("_created", "_info")) and (INTERESTING.search(in_words(it)) or _named(it))
+    )
+
+
+def _named(metric: str) -> bool:
+    """Whether it is called as a signal's metric usually is: then no other word of its name has to be a consumer's."""
+    name = in_words(metric)
+    return any(
+        weight >= _ENOUGH and re.search(text, name) and not re.search(it.never, name)
+        for it in PATTERNS.values()
+        for text, weight in it.wanted
     )
 
 
@@ -271,8 +282,10 @@ def _score(
         matched.append(1)  # what is timed and ends this way or that is an attempt
     if signal == "process_time" and matched and (label_of(labels, "topic") or label_of(labels, "event_type")):
         matched.append(2)  # any duration by topic or by event type is one of a handler
-    if not matched or max(matched) < 2:
+    if not matched or max(matched) < _ENOUGH:
         return 0.0
+    if signal == "deserialized" and outcome_label(labels) is not None:
+        return 0.0  # what counts how things ended does not count what was taken
     lacking = _lacking(signal, pattern, metric, labels)
     if signal in ("consumer_lag", "time_lag") and not any(
         (label_of(labels, "group", metric), label_of(labels, "member"), target_of(signal, metric, labels))
@@ -359,7 +372,7 @@ def _proxy(signal: str, metric: str, mapped: Mapping[str, str]) -> str | None:
 
 def _why_not(signal: str, pattern: Pattern, seen: Seen) -> str:
     for metric, series in seen.items():
-        named = any(weight >= 2 and re.search(text, metric) for text, weight in pattern.wanted)
+        named = any(weight >= _ENOUGH and re.search(text, metric) for text, weight in pattern.wanted)
         if named and series and not re.search(pattern.never, metric) and not _odd_unit(signal, metric):
             lacking = _lacking(signal, pattern, metric, series[0])
             if lacking:

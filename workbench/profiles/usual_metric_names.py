@@ -26,8 +26,8 @@ LABELS: dict[str, tuple[str, ...]] = {
     ),
     "broker": ("broker(id)?", "nodeid", "node"),
     "event_type": EVENT_TYPES,
-    "processor": (*EVENT_TYPES, "type", "name", "operation(name)?", "(stage|step|phase)(name)?"),
-    "queue": ("queue(id|name)?", "worker(id|name)?", "shard", "thread(id|name)?"),
+    "processor": (*EVENT_TYPES, "type", "kind", "name", "operation(name)?", "(stage|step|phase)(name)?"),
+    "queue": ("queue(id|name)?", "chan(nel)?(id|name)?", "worker(id|name)?", "shard", "thread(id|name)?"),
 }
 # What systems put before a label's own name.
 PREFIXES = "(kafka|messaging|redpanda)*"
@@ -82,6 +82,7 @@ _DONE = r"process|processed|processing|handled|handling|handler|executed|executi
 _TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read"
 _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
+_QUEUE = r"(queue|(^|_)chan(nel)?_)"  # what records wait in between those who read and those who handle
 _AGE = r"(?<![a-z])age(?![a-z])"  # not the end of "message", nor that of "average"
 TIMED = r"_(seconds|ms|millis|milliseconds|us|micros)"  # the end of a timer's name
 TO_DRAIN = r"to_drain|(^|_)eta(_|$)|estimat"  # how long it will take, not how long messages have waited
@@ -221,13 +222,13 @@ PATTERNS: dict[str, Pattern] = {
         more=("group", "topic", "member", "processor"),
     ),
     "queue_length": Pattern(
-        ((r"(queue|chan(nel)?_)\w*(size|len|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
+        ((rf"{_QUEUE}\w*(size|len|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
         never=rf"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background|{_SENT}",
         more=("group", "member", "processor", "queue"),
         labels=("member",),
     ),
     "queue_capacity": Pattern(
-        ((r"queue\w*(capacity|limit)", 3),),
+        ((rf"{_QUEUE}\w*(capacity|limit)", 3),),
         never=rf"fetch|remaining|delay|request|{_SENT}",
         more=("group", "member", "processor", "queue"),
         labels=("member",),
@@ -235,7 +236,7 @@ PATTERNS: dict[str, Pattern] = {
     "in_flight": Pattern(
         (
             (
-                r"in_?flight|in_(process|progress)(_|$)|being_processed|(busy|active)_(workers|handlers|threads)|(workers?|handlers?)_busy$",
+                r"in_?flight|in_(process|progress)(_|$)|being_processed|(busy|active)_(workers|handlers|threads|tasks)|(workers?|handlers?|tasks?)_busy$",
                 3,
             ),
             (_RECORDS, 1),
