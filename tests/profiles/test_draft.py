@@ -430,7 +430,7 @@ def test_a_team_s_own_words_for_what_it_times_counts_and_queues_are_read() -> No
         "ok",
         "failed",
         "retry",
-        None,
+        "Dropped",
     ]
 
 

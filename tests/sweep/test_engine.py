@@ -163,6 +163,23 @@ def test_what_waits_before_kafka_is_said_once(
     assert exit_code(found) == ExitCode.EVIDENCE
 
 
+@pytest.mark.parametrize("most", [0, 1_000_000])
+def test_a_word_that_nobody_knows_is_looked_at(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """A handler that drops what fails keeps up, and is not healthy for that, whether the fleet is small or large."""
+    monkeypatch.setattr("workbench.sweep.sweep_engine.SMALL_SAMPLES", most)
+    store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
+    batch = SampleBatch(store.info.cluster, "fleet")
+    times = [round(END.timestamp() * 1e6) - 15_000_000 * at for at in range(20)][::-1]
+    handler = {"group": "group-000001", "topic": "topic-000000", "member": "m", "processor": "all"}
+    for word in ("ok", "dropped"):
+        batch.add("processed", handler, times, [100.0 * at for at in range(20)], stat=word)
+    store.land(END, concat_series([slot_series(4, END, 600, 30), SeriesTable.of_samples(batch.to_arrow())]))
+    verdicts = {row["group"]: row["verdict"] for row in sweep(store, spark).table.to_pylist()}
+    assert {group for group, verdict in verdicts.items() if verdict != "healthy"} == {"group-000001"}
+
+
 def test_what_was_condensed_is_not_read_again(spark: Any, tmp_path: Path) -> None:
     """Counted: the first time every file is read, the next none; and of a new slot, that slot alone."""
     store = land_fleet(tmp_path / "store", subscriptions=20, slot_seconds=600, slots=6)

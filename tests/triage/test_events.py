@@ -38,6 +38,7 @@ class Group:
     committed: Line
     start: Line | None = None
     failed: Line | None = None
+    word: str = "failed"  # as which these are counted
     done: Line | None = None  # records that were handled; None: all that commits have passed
     members: int = 1
     counted: bool = True  # its handlers
@@ -70,7 +71,7 @@ class Group:
         batch.add("process_time", handler, stamps, done * 0.01, stat="sum")
         failed = np.zeros(len(TIMES)) if self.failed is None else self.failed
         batch.add("processed", handler, stamps, done - failed, stat="ok")
-        batch.add("processed", handler, stamps, failed, stat="failed")
+        batch.add("processed", handler, stamps, failed, stat=self.word)
         return batch.to_arrow()
 
 
@@ -287,6 +288,22 @@ def test_both_sides(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
 def test_what_happened_to_the_offsets(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
     """Losses and resets are named, and what only looks like them is not."""
     assert rows[name].verdict is MADE[name][1], rows[name]
+
+
+def test_a_word_that_nobody_knows_is_no_success(spark: Any) -> None:
+    """A handler that drops what fails keeps up: more of its own word than before is no all-clear, and as much as ever is no news."""
+    ever = failing("ever", 0.0)
+    started, few = replace(failing("started", 0.3), word="dropped"), replace(failing("few", 0.01), word="dropped")
+    ever = replace(ever, failed=np.floor(0.3 * (ever.committed - ever.committed[0])), word="dropped")
+    table = concat(it.samples() for it in (started, few, ever))
+    rows = rows_of(spark, table, window=WINDOW)
+    assert {name: str(it.verdict) for name, it in rows.items()} == {
+        "started": "cannot_tell", "few": "healthy", "ever": "healthy",
+    }  # fmt: skip
+    assert rows["started"].reasons["failing"] == "own_words"
+    assert "30 % end with a word that is no outcome" in str(
+        build_finding(rows["started"], profiles=[load_profile("runtime")]).to_json()
+    )
 
 
 def test_a_commit_of_the_last_record_is_told_from_a_record_that_waits(rows: dict[str, SubscriptionFeatures]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.features.summary_schema import NOW, in_quarters, lasted, lower_median, of, quarters, ratio, sql_list
-from workbench.signals import FAILURES
+from workbench.signals import FAILURES, ProcessingOutcome
 
 _TOOK = "process_time"
 
@@ -22,6 +22,8 @@ def _mean(period: int) -> str:
 
 
 _FAILED = f"stat IN {sql_list(FAILURES)}"
+# A word that an exporter has of its own: a failure, or none. What counts records alone has the stat "value".
+_UNNAMED = f"coalesce(stat, 'value') NOT IN {sql_list([*ProcessingOutcome, 'value'])}"
 
 
 def _outcomes(period: int, where: str = "true") -> str:
@@ -48,14 +50,20 @@ PROCESSOR_FEATURES = {
     "retries": of("sum", "increase", "processed", stat="retry"),
     "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),
     "failed": _outcomes(NOW, _FAILED),
-    "outcomes": _outcomes(NOW),
-    "failing_quarters": in_quarters(lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at))),
+    "outcomes": _outcomes(NOW, f"NOT {_UNNAMED}"),
+    "unnamed": _outcomes(NOW, _UNNAMED),
+    "failing_quarters": in_quarters(
+        lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at, f"NOT {_UNNAMED}"))
+    ),
+    "unnamed_quarters": in_quarters(lambda at: ratio(f"coalesce({_outcomes(at, _UNNAMED)}, 0)", _outcomes(at))),
     "quarters": in_quarters(_mean),
 }
 # `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.
-# `failing_baseline` is the share of failures in the best quarter: it may have begun in the middle of the baseline.
+# `failing_baseline` is the share of failures in the best quarter: it may have begun in the middle of the baseline;
+# `unnamed_baseline` is the same of attempts whose word nobody knows.
 PROCESSOR_DERIVED = {
     "failing_baseline": "array_min(array_compact(failing_quarters))",
+    "unnamed_baseline": "array_min(array_compact(unnamed_quarters))",
     "baseline_seconds": lower_median("quarters"),
     "slow_down": ratio("process_seconds", lower_median("quarters")),
 }

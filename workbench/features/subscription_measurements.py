@@ -143,6 +143,8 @@ class ProcessorFeatures:
         `baseline_rate_per_second` before.
         failed, outcomes: attempts that failed, timed out or went to dead letters, and all that ended.
         failing_baseline: share of failures in the best quarter of the baseline.
+        unnamed: attempts beside these that ended with a word that is no outcome of ours; `unnamed_baseline` is their share of all, as
+            `failing_baseline` is.
         fill: of its fullest queue.
     """
 
@@ -159,6 +161,8 @@ class ProcessorFeatures:
     failed: float | None
     outcomes: float | None
     failing_baseline: float | None
+    unnamed: float | None
+    unnamed_baseline: float | None
     fill: float | None
 
 

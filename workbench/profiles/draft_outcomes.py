@@ -39,7 +39,8 @@ def outcome_rule(metric: str, labels: Mapping[str, str], names: Iterable[str]) -
         return {"stat_label": label}, []
     told: dict[str, object] = {"stat_label": label}
     if re.fullmatch(f"(?i:{WENT_WELL}|{FAILED})", value):
-        told["stats"] = {f"(?i:{WENT_WELL})": "ok", f"(?i:{FAILED})": "failed", f"({'|'.join(_OF_ATTEMPTS)})": r"\1"}
+        # A word that is none of these stays what it is, so that triage can say that it does not know it.
+        told["stats"] = {f"(?i:{WENT_WELL})": "ok", f"(?i:{FAILED})": "failed", "(.+)": r"\1"}
     if value in set(ProcessingOutcome):
         return told, []
     return {**told, "quality": "proxy"}, ["its words for the outcome are its own"]

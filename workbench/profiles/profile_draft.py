@@ -41,7 +41,9 @@ _OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
 def interesting(names: Iterable[str]) -> list[str]:
     """Metric names that may belong to a consumer."""
     return sorted(
-        it for it in names if not it.endswith(("_created", "_info")) and (INTERESTING.search(in_words(it)) or _named(it))
+        it
+        for it in names
+        if not it.endswith(("_created", "_info")) and (INTERESTING.search(in_words(it)) or _named(it))
     )
 
 

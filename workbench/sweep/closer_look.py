@@ -64,7 +64,7 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
         ),
         {
             "unclear": _unclear(thresholds),
-            "failing": f"failed > 0 AND failed >= {_FAILING_SHARE * thresholds.failing_ratio} * outcomes",
+            "failing": f"failed > 0 AND failed >= {_FAILING_SHARE * thresholds.failing_ratio} * outcomes OR unnamed > 0",
         },
     )
     grouped = aggregate(

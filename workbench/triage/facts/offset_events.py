@@ -155,3 +155,18 @@ class Events(ProcessorFacts):
         """The same in the baseline."""
         ended = sum(p.outcomes or 0.0 for p in self.processors)
         return ratio(total(times(p.failing_baseline, p.outcomes) for p in self.processors if p.outcomes), ended)
+
+    @fact
+    def unnamed_share(self) -> Number:
+        """Attempts that ended with an exporter's own word, which may mean a failure, of all."""
+        unnamed = sum(p.unnamed or 0.0 for p in self.processors)
+        return ratio(unnamed, unnamed + sum(p.outcomes or 0.0 for p in self.processors))
+
+    @fact
+    def unnamed_baseline_share(self) -> Number:
+        """The same in the baseline."""
+        ended = {p.processor: (p.unnamed or 0.0) + (p.outcomes or 0.0) for p in self.processors}
+        return ratio(
+            total(times(p.unnamed_baseline, ended[p.processor]) for p in self.processors if ended[p.processor]),
+            sum(ended.values()),
+        )

@@ -8,7 +8,7 @@ from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.judgement_numbers import FAR, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.facts.unknown_numbers import all_of, at_least
+from workbench.triage.facts.unknown_numbers import all_of, at_least, times
 from workbench.triage.facts.work_or_arrivals import MORE_FAIL
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
@@ -25,10 +25,19 @@ if TYPE_CHECKING:
 
 
 def _words(row: Row) -> str:
+    unnamed = (
+        f"{percent(row.unnamed_share)} end with a word that is no outcome in the profile" if row.unnamed_share else ""
+    )
     if row.failing_share is None:
-        return "nobody counts how attempts end"
+        return unnamed or "nobody counts how attempts end"
     was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
-    return f"{percent(row.failing_share)} of the attempts fail{was}"
+    return f"{percent(row.failing_share)} of the attempts fail{was}{unnamed and '; ' + unnamed}"
+
+
+def _may_fail(row: Row) -> bool:
+    """Whether far more attempts than before end with a word that nobody knows; without a good time, whether many do."""
+    many = at_least(row.unnamed_share, row.limits.failing_ratio)
+    return many is True and at_least(row.unnamed_share, times(FAR, row.unnamed_baseline_share)) is not False
 
 
 QUESTION = Node(
@@ -48,6 +57,13 @@ QUESTION = Node(
             lambda row: row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio),
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             look=LOAD_MORE,
+        ),
+        leaves_open(
+            "own_words",
+            "more attempts than before end with a word that is no outcome in the profile: they failed, or they did not",
+            _may_fail,
+            Operand("unnamed_share", "of the attempts", ">=", setting="failing_ratio"),
+            look="say in the profile what each word means (stats, of the signal processed)",
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
