@@ -21,8 +21,10 @@ from workbench.triage.facts.unknown_numbers import (
     below,
     least,
     most,
+    ratio,
     times,
 )
+from workbench.triage.facts.work_or_arrivals import told
 from workbench.triage.operand import first_of
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
@@ -232,9 +234,13 @@ class Members(Partitions):
     def handled_again(self) -> bool:
         """Whether its handlers finish clearly more than is committed: after a rebalance, the next owner does it again.
 
-        What stands still is handled as well, if its commits fail.
+        What stands still is handled as well, if its commits fail. What was handled since the last commit is no more than one rhythm's.
         """
-        return not self.frozen_partitions and self.read_per_second < LESS * self.handled_per_second
+        open_seconds = most(*(told(p, "rhythm") for p in self.partitions)) or 0.0
+        window_seconds = most(*(ratio(p.attempts, p.rate_per_second) for p in self.processors)) or 0.0
+        committed = self.read_per_second * window_seconds + self.handled_per_second * open_seconds
+        clearly = self.read_per_second < LESS * self.handled_per_second
+        return not self.frozen_partitions and clearly and committed < self.handled_per_second * window_seconds
 
     @fact
     def storm_cause(self) -> str | None:
