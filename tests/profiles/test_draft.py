@@ -462,6 +462,23 @@ def test_what_is_called_as_usual_is_looked_at_whatever_it_begins_with(prefix: st
     assert "deserialized" not in metrics
 
 
+def test_a_house_s_steps_and_rows_are_a_consumer_s_work() -> None:
+    """Recorded from a pipeline on Quix Streams: no metric has a word of Kafka's, and neither the library nor its client exports any."""
+    page = """
+etl_step_seconds_count{step="enrich"} 2181.0
+etl_step_seconds_sum{step="enrich"} 5.79
+etl_step_seconds_count{step="count"} 2181.0
+etl_step_seconds_sum{step="count"} 0.19
+etl_rows_total{result="ok"} 2181.0
+etl_checkpoints_total 0.0
+"""
+    signals = draft("ours", seen(_OF_EVERY_PROCESS + page)).signals
+    assert {it: of.rule["metric"] for it, of in signals.items()} == {
+        "start_time": "process_start_time_seconds", "processed": "etl_rows_total", "process_time": "etl_step_seconds",
+    }  # fmt: skip
+    assert signals["process_time"].labels == {"member": "instance", "processor": "step"}
+
+
 def test_a_pool_of_threads_tells_what_waits_and_what_is_done() -> None:
     """As Micrometer names an executor's; and librdkafka's statistics of a team's own names."""
     pool, client = {"instance": "a:1", "name": "billing-pool"}, {"instance": "a:1", "broker": "1"}

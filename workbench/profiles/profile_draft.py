@@ -48,11 +48,14 @@ def interesting(names: Iterable[str]) -> list[str]:
 
 
 def _named(metric: str) -> bool:
-    """Whether it is called as a signal's metric usually is: then no other word of its name has to be a consumer's."""
+    """Whether it is called as a signal's metric usually is: then no other word of its name has to be a consumer's.
+
+    A count of records may have a label that tells how they ended.
+    """
     name = in_words(metric)
     return any(
-        weight >= _ENOUGH and re.search(text, name) and not re.search(it.never, name)
-        for it in PATTERNS.values()
+        (weight >= _ENOUGH or signal == "processed") and re.search(text, name) and not re.search(it.never, name)
+        for signal, it in PATTERNS.items()
         for text, weight in it.wanted
     )
 
@@ -286,7 +289,7 @@ def _score(
         matched.append(2)  # any duration by topic or by event type is one of a handler
     if not matched or max(matched) < _ENOUGH:
         return 0.0
-    if signal == "deserialized" and outcome_label(labels) is not None:
+    if signal == "deserialized" and _score("processed", PATTERNS["processed"], metric, series, names=names):
         return 0.0  # what counts how things ended does not count what was taken
     lacking = _lacking(signal, pattern, metric, labels)
     if signal in ("consumer_lag", "time_lag") and not any(

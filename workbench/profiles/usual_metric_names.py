@@ -80,7 +80,7 @@ _SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer d
 _OF_LOG = r"(^|_)(log|end|latest|newest|oldest|earliest|high|hi|low|lo|start|begin|beginning|first|stable|ls|eof)(_|$)"
 _DONE = r"process|processed|processing|handled|handling|handler|executed|executions?|completed|completions?"
 _TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read"
-_RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
+_RECORDS = r"(records?|messages?|events?|msgs?|tasks?|rows?|items?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 _QUEUE = r"(queue|(^|_)chan(nel)?_)"  # what records wait in between those who read and those who handle
 _AGE = r"(?<![a-z])age(?![a-z])"  # not the end of "message", nor that of "average"
@@ -209,7 +209,7 @@ PATTERNS: dict[str, Pattern] = {
     "process_time": Pattern(
         (
             (
-                r"(process|handl|listener|execution|task|job|consume(?!r))\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
+                r"(process|handl|listener|execution|task|job|step|stage|consume(?!r))\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
                 3,
             ),
             (r"(process|handl)\w*_latency", 3),
