@@ -446,6 +446,20 @@ def test_partitions_that_are_added_explain_as_many_rebalances(rebalances: float,
     assert row.storm_cause == cause
 
 
+@pytest.mark.parametrize(("quota", "cause"), [(23.0, "held_heartbeats"), (300.0, None), (None, None)])
+def test_a_quota_that_holds_heartbeats_back_explains_rebalances(quota: float | None, cause: str | None) -> None:
+    """As seen with franz-go: its heartbeats wait behind the answers to fetches. One that allows what arrives holds nobody up."""
+    known: dict[str, Any] = {
+        "rebalances": None,
+        "rejoining": True,
+        "partition_count": 6,
+        "read_quota_per_second": quota,
+    }
+    row = subscription(limits=Thresholds(), arrival_per_second=108.0, **known)
+    del vars(row)["storm_cause"]
+    assert row.storm_cause == cause
+
+
 @pytest.mark.parametrize("rebalances", [0.0, 2.0, None])
 def test_where_no_partition_is_added_none_explains_the_rebalances(rebalances: float | None) -> None:
     """Members that wait for each other all the time complete no rebalance: none is counted, and none is explained by nothing."""

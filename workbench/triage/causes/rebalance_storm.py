@@ -8,6 +8,7 @@ from workbench.humanize import count, counted, listed, percent, plural
 from workbench.judgement_numbers import MISSED, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
+from workbench.triage.causes.throttled import raise_quota
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, below, times
 from workbench.triage.finding import Action, Scope
@@ -254,19 +255,24 @@ def _who_did_what(row: Row) -> str:
 
 def _headline(row: Row) -> str:
     why, *_ = _CAUSES.get(row.storm_cause or "", (_who_did_what(row),))
+    if row.storm_cause == "held_heartbeats":
+        allowed, arriving = count(row.read_quota_per_second), count(row.arrival_per_second)
+        why = f"its quota allows about {allowed} of the {arriving} messages/s that arrive, and heartbeats may wait behind held answers"
     why = why.replace("{who}", listed(sorted(_who(row))) or "all members")
     return f"Rebalance storm: {rebalances_counted(row, 'rebalance')}; {why}."
 
 
 def _scope(row: Row) -> Scope:
     cause = row.storm_cause
-    return Scope(cause=cause, members=_who(row) if cause != "metadata_change" else ())
+    return Scope(cause=cause, members=_who(row) if cause not in ("metadata_change", "held_heartbeats") else ())
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     see = Action(
         title="Check which members join and leave", command=it.members, verify="you know which members, and why"
     )
+    if row.storm_cause == "held_heartbeats":
+        return [see, *raise_quota(it, row)]
     if row.storm_cause not in _CAUSES:
         return [see]
     _, title, kind = _CAUSES[row.storm_cause]

@@ -73,7 +73,8 @@ QUESTION = Node(
 )
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
+def raise_quota(it: Subject, row: Row) -> list[Action]:
+    """What to do about a quota that allows less than arrives."""
     held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > row.limits.throttle_seconds})
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     these = f" ({listed(held)})" if held else ""
@@ -117,4 +118,4 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
         yield f"the broker holds fetches back for {percent(held)} of the time", arriving * held
 
 
-LEAF = Leaf(verdict=Verdict.THROTTLED, headline=_headline, actions=_actions, share=_share)
+LEAF = Leaf(verdict=Verdict.THROTTLED, headline=_headline, actions=raise_quota, share=_share)

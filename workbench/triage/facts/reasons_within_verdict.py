@@ -152,4 +152,11 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
         "no member came or went, and one did not poll for longer than `poll_age_seconds`",
         besides=lambda row: bool(row.paused_members) and not row.changed_members,
     ),
+    # Some clients (franz-go, kafkajs) send no heartbeat to a broker that holds their answer back.
+    Reason(
+        "held_heartbeats",
+        "held_heartbeats",
+        "none of these, and its quota lets it read less than arrives: heartbeats may wait behind answers that the broker holds back",
+        (Operand("arrival_per_second", "messages/s", ">", number=1, of="read_quota_per_second"),),
+    ),
 )
