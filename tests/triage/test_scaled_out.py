@@ -446,6 +446,18 @@ def test_partitions_that_are_added_explain_as_many_rebalances(rebalances: float,
     assert row.storm_cause == cause
 
 
+@pytest.mark.parametrize(
+    ("restarts", "fells"), [((0, 3, 0), False), ((1, 2, 0), True), ((0, 0, 0), True), ((None, None, None), True)]
+)
+def test_a_record_ends_each_owner_in_turn_and_not_one_alone(restarts: tuple[int | None, ...], fells: bool) -> None:
+    """A member that crashes for its own reasons leaves what it should own, while others have room: its restarts are the storm then."""
+    members = tuple(made(MemberFeatures, member=f"m{at}", restarts=it) for at, it in enumerate(restarts))
+    known: dict[str, Any] = {"rebalances_often": True, "stuck_count": 1, "few_partitions": 2, "others_keep_up": True}
+    row = subscription(limits=Thresholds(), members=members, **known)
+    del vars(row)["fells_its_owners"]
+    assert row.fells_its_owners is fells
+
+
 @pytest.mark.parametrize(("quota", "cause"), [(23.0, "held_heartbeats"), (300.0, None), (None, None)])
 def test_a_quota_that_holds_heartbeats_back_explains_rebalances(quota: float | None, cause: str | None) -> None:
     """As seen with franz-go: its heartbeats wait behind the answers to fetches. One that allows what arrives holds nobody up."""

@@ -210,9 +210,16 @@ class Partitions(Events):
     def fells_its_owners(self) -> bool:
         """Whether members rebalance again and again, while few partitions stand still and the others keep up.
 
-        What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
+        What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own. Where one member
+        alone starts anew, it may do so for any reason: what it should own waits for it, and the others may have room to work on.
         """
-        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and self.others_keep_up
+        one_alone = sum(1 for it in self.members if above(it.restarts, 0)) == 1
+        return (
+            self.rebalances_often
+            and 0 < self.stuck_count <= self.few_partitions
+            and self.others_keep_up
+            and not one_alone
+        )
 
     @fact
     def held_count(self) -> int:
