@@ -37,6 +37,17 @@ def test_a_process_beside_its_clients_is_no_member() -> None:
     assert found["test", "alone", "orders"]["pod-1"].worked == 0.0
 
 
+@pytest.mark.parametrize(("stat", "worked"), [("failed", 0.0), ("retry", 0.0), ("skip", -30.0)])
+def test_an_attempt_that_failed_has_ended(stat: str, worked: float) -> None:
+    """A record that is tried again is timed when it is done at last: until then, its failures tell that the handler works."""
+    labels = {"group": "again", "topic": "orders", "member": "pod-1", "processor": "all"}
+    stopped = (np.minimum(TIMES, -30.0) - TIMES[0]).tolist()
+    story = Story().add("process_time", stopped, stat="count", **labels)
+    story.add("processed", (TIMES - TIMES[0]).tolist(), stat=stat, **labels)
+    found = members_of(story.samples().sort_by(ORDER), WINDOW, {("test", "again")}).members
+    assert found["test", "again", "orders"]["pod-1"].worked == worked
+
+
 def test_handlers_that_no_single_client_has_tell_for_how_long_one_of_them_stands() -> None:
     """One works to the end, another has stopped half a minute before it; those that are a member's own do not count."""
     both = counted("both").add("rebalances", 2.0, group="both", member="client-1")

@@ -54,7 +54,6 @@ WITHOUT_A_CASE = frozenset(
         "rebalancing.rollout",
         "reset.anew",
         "slowed.again",
-        "stuck.handlers_fail",
         "stuck.no_commits",
         "stuck.owner_disturbed",
         "stuck.restoring",

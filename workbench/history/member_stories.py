@@ -16,10 +16,11 @@ from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Trac
 from workbench.judgement_numbers import FEW_SAMPLES, MOST
 from workbench.quantiles import median
 from workbench.samples import grown
-from workbench.signals import GROUP_STATES, SIGNALS, Grain
+from workbench.signals import FAILURES, GROUP_STATES, SIGNALS, Grain, ProcessingOutcome
 from workbench.window import Window
 
 _Lines = Iterable[tuple[Mapping[str, Any], Track]]
+_TRIED = (*FAILURES, ProcessingOutcome.RETRY)
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
 
@@ -28,8 +29,8 @@ class MemberStory:
     """Facts about a member; times in seconds before the window's end, 0 or less.
 
     Attributes:
-        worked: when one of its counters last grew; None if none did. Where nobody counts a group's handlers: when it last read records.
-            (A client does not read on while it has more than handlers on other threads can take.)
+        worked: when one of its counters last grew, or that of attempts that failed; None if none did. Where nobody counts a group's
+            handlers: when it last read records. (A client does not read on while it has more than handlers on other threads can take.)
         first, last: its first and last sample.
         before: whether it was there in the good time before the judged one.
         records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
@@ -97,6 +98,14 @@ def members_of(samples: pa.Table, window: Window, groups: Collection[tuple[str, 
         known.worked = max([*changed[-1:], *([] if known.worked is None else [known.worked])], default=None)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
         known.records.setdefault(label["processor"], []).append(Track(at, grown(line.value)))
+    # What is tried again has ended each time, and is timed when it ends at last.
+    for label, line in (
+        it for stat in _TRIED for it in counters_of(samples, window, handled, stat, signal="processed")
+    ):
+        story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
+        changed = line.at[1:][np.diff(line.value) != 0].tolist()
+        if story is not None and changed:
+            story.worked = max(changed[-1], story.worked if story.worked is not None else changed[-1])
     summed = ((it, Track(line.at, grown(line.value))) for it, line in counters_of(samples, window, groups, "sum"))
     means, batches = (counters_of(samples, window, groups, it) for it in ("mean", "batch"))
     for label, line in (*summed, *_told_seconds(counters, means, batches)):

@@ -43,13 +43,13 @@ def _hangs(row: Row) -> bool:
 
 
 def _may_hang(row: Row) -> bool:
+    # Records that are tried again, by members whose handlers all end what they begin: nobody hangs.
+    alive = row.tried_again and row.every_member_works
     if row.moving_partitions == 0 and row.frozen_count > 0:
-        return row.polling is None
+        return row.polling is None and not alive
     # Fewer than one member owns are no lost member; and where others go on, it is no proof that somebody polls.
     each = row.each_members_partitions
     fewer = each is not None and row.stuck_count < floor(each)
-    # Records that are tried again, by members whose handlers all end what they begin: nobody hangs.
-    alive = row.tried_again and row.every_member_works
     return row.stuck_count > 0 and not fewer and not (row.every_member_polls or alive or row.rebalances_often)
 
 

@@ -206,13 +206,13 @@ class Members(Partitions):
         limit = self.limits.poll_age_seconds
         if not it.live:
             return False
-        if it.poll_age_seconds is None:
-            return it.stats_stand is True
-        # What one poll has brought may take its handlers long; they finish one record after the other meanwhile. Handlers of a
-        # process with several clients are counted together: some are its own.
+        # What one poll has brought may take its handlers long; they finish one record after the other meanwhile, or try one again.
+        # Handlers of a process with several clients are counted together: some are its own.
         worked = it.worked_ago_seconds if it.worked_ago_seconds is not None else self.shared_stand_seconds
         if below(worked, limit) is True:
             return False
+        if it.poll_age_seconds is None:
+            return it.stats_stand is True
         # Some handlers take minutes: what is usual is no hang, nor what members of the group have come back from lately; while the lag
         # grows, each batch is longer than the one before. Without a good time to compare with: not once in the whole window.
         if it.poll_age_seconds <= max(limit, APART * max(it.poll_age_usual or 0.0, self.longest_way_back)):
