@@ -396,6 +396,15 @@ def test_failures_are_in_a_draft_before_any_attempt_has_failed() -> None:
     assert told == {"success": "ok", "error": "failed", "FAILED": "failed"}
 
 
+@pytest.mark.parametrize("first", ["success", "retried", "stored"])
+def test_words_for_outcomes_are_read_in_all_their_forms(first: str) -> None:
+    """A pipeline that counts its rows as retried, whichever of its words the page had when the profile was drafted."""
+    page = seen(_OF_EVERY_PROCESS + MILLISECONDS.replace('"success"', f'"{first}"'))
+    rule = parse_profile(draft("ours", page).to_yaml(), name="ours").signals["processed"]
+    told = {it: rule.kind_of(it) for it in ("ok", "retried", "timed_out", "dead_lettered", "Skipped")}
+    assert list(told.values()) == ["ok", "retry", "timeout", "dead", "skip"]
+
+
 def test_a_process_s_own_is_not_left_out_because_other_pods_were_looked_at() -> None:
     """A few series of each metric are read, the largest: of a service with many pods, those of other pods each time."""
     page = seen(MILLISECONDS)

@@ -9,8 +9,13 @@ from workbench.profiles.draft_labels import plain_label
 from workbench.profiles.usual_metric_names import FAILED, OUTCOME, WENT_WELL, in_words
 from workbench.signals import ProcessingOutcome
 
-# What nobody calls a success or a failure, as Workbench calls it.
-_OF_ATTEMPTS = [str(it) for it in ProcessingOutcome if it not in (ProcessingOutcome.OK, ProcessingOutcome.FAILED)]
+# Words of which nobody knows whether they are a success or a failure, if not these: in all their forms.
+_OF_ATTEMPTS = {
+    "retr(y|ied|ies|ying)": ProcessingOutcome.RETRY,
+    "timed?_?out": ProcessingOutcome.TIMEOUT,
+    "dead(_?letter(ed)?)?": ProcessingOutcome.DEAD,
+    "skip(ped)?": ProcessingOutcome.SKIP,
+}
 
 
 def outcome_label(labels: Mapping[str, str]) -> str | None:
@@ -35,12 +40,10 @@ def outcome_rule(metric: str, labels: Mapping[str, str], names: Iterable[str]) -
             return {}, []
         return {"parts": {"ok": metric, "failed": failed}}, [f"all in place of ok, if {metric} counts failed ones too"]
     value = labels[label]
-    if value in _OF_ATTEMPTS:
-        return {"stat_label": label}, []
-    told: dict[str, object] = {"stat_label": label}
-    if re.fullmatch(f"(?i:{WENT_WELL}|{FAILED})", value):
-        # A word that is none of these stays what it is, so that triage can say that it does not know it.
-        told["stats"] = {f"(?i:{WENT_WELL})": "ok", f"(?i:{FAILED})": "failed", "(.+)": r"\1"}
+    usual = {WENT_WELL: ProcessingOutcome.OK, FAILED: ProcessingOutcome.FAILED, **_OF_ATTEMPTS}
+    # A word that is none of these stays what it is, so that triage can say that it does not know it.
+    kinds = {**{f"(?i:{words})": str(kind) for words, kind in usual.items()}, "(.+)": r"\1"}
+    told: dict[str, object] = {"stat_label": label, "stats": kinds}
     if value in set(ProcessingOutcome):
         return told, []
     return {**told, "quality": "proxy"}, ["its words for the outcome are its own"]
