@@ -55,7 +55,6 @@ WITHOUT_A_CASE = frozenset(
         "reset.anew",
         "slowed.again",
         "stuck.no_commits",
-        "stuck.owner_disturbed",
         "stuck.restoring",
         "stuck.unowned",
         "throttled.next_answer",

@@ -89,7 +89,11 @@ def _frozen_words(row: Row) -> str:
 
 
 def _are_stuck(row: Row) -> bool:
-    return 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0
+    return (
+        row.stuck_count > 0
+        and (row.held_by_tries or row.stuck_count <= row.few_partitions)
+        and row.moving_partitions > 0
+    )
 
 
 def _nobody_begins_anew(row: Row) -> bool:
@@ -120,13 +124,16 @@ STUCK = Node(
         ),
         proves(
             "stuck",
-            "a few partitions stand still while others advance, and nothing in the consumer explains it",
-            lambda row: _are_stuck(row) and (row.others_keep_up or _nobody_begins_anew(row)),
+            "a few partitions stand still, or no more than one member has and records are tried again, while others advance, and"
+            " nothing in the consumer explains it",
+            lambda row: (
+                _are_stuck(row) and (row.others_keep_up or _nobody_begins_anew(row)) and not row.one_begins_anew
+            ),
         ),
         leaves_open(
             "owner_disturbed",
-            "a few partitions stand still, and others fall behind, too: a member has begun anew, or may have again and again and nobody"
-            " counts it",
+            "a few partitions stand still, and others fall behind, too, or one member alone begins anew: what it should own may wait"
+            " for it, or a record there ends it; or nobody counts who begins anew",
             _are_stuck,
             look="the members' logs: whether one of them crashes or rejoins again and again",
         ),
@@ -224,6 +231,8 @@ def _headline(row: Row) -> str:
     if row.stall_cause == "restoring":
         return f"Restoring: nothing is read before Kafka Streams has its state stores again; {_restoring(row)}."
     why = f": {_WHY[row.stall_cause]}" if row.stall_cause else ""
+    if row.held_by_tries and row.stall_cause == "poison_record":
+        why = ": attempts fail and are made again, which may hold up all that one member owns"
     moving = row.moving_partitions
     if not moving:
         but = "" if why else ", although the group has members"

@@ -54,8 +54,8 @@ STALL_CAUSES: tuple[Reason[str], ...] = (
     Reason(
         "tried_again",
         "poison_record",
-        f"a few of them stand still, and {_AGAIN}",
-        besides=lambda row: row.tried_again and len(row.still) <= row.few_partitions,
+        f"a few of them stand still, or no more than one member has, and {_AGAIN}",
+        besides=lambda row: row.held_by_tries or (row.tried_again and len(row.still) <= row.few_partitions),
     ),
     Reason(
         "handlers_fail",

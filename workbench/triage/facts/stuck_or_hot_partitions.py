@@ -197,6 +197,15 @@ class Partitions(Events):
         )
 
     @fact
+    def held_by_tries(self) -> bool:
+        """Whether records are tried again, while more than a few partitions stand still, and no more than one member has.
+
+        Where a poll loop waits for a record, all that its member owns waits with it.
+        """
+        of_one = self.few_partitions < len(self.still) <= (self.each_members_partitions or 0.0)
+        return self.tried_again and of_one
+
+    @fact
     def rebalances_often(self) -> bool:
         """Whether a member has rebalanced as often as in a storm, in the window or since it began."""
         return at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
@@ -213,13 +222,13 @@ class Partitions(Events):
         What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own. Where one member
         alone starts anew, it may do so for any reason: what it should own waits for it, and the others may have room to work on.
         """
-        one_alone = sum(1 for it in self.members if above(it.restarts, 0)) == 1
-        return (
-            self.rebalances_often
-            and 0 < self.stuck_count <= self.few_partitions
-            and self.others_keep_up
-            and not one_alone
-        )
+        few = 0 < self.stuck_count <= self.few_partitions
+        return self.rebalances_often and few and self.others_keep_up and not self.one_begins_anew
+
+    @fact
+    def one_begins_anew(self) -> bool:
+        """Whether members rebalance again and again, and a single one of them has started anew."""
+        return self.rebalances_often and sum(1 for it in self.members if above(it.restarts, 0)) == 1
 
     @fact
     def held_count(self) -> int:
