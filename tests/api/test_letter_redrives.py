@@ -57,7 +57,8 @@ class Kafka:
         """A run with a sink in memory."""
         return Redrive(
             plan=plan, letters=self.cluster, make_sink=lambda: FakeSink(self.cluster),
-            look=lambda: now_of(plan, self.cluster, ledger), journal=journal, ledger=ledger, limits=limits,
+            look=lambda: now_of(plan, self.cluster, ledger), topics=lambda: now_of(plan, self.cluster, ledger).cluster,
+            journal=journal, ledger=ledger, limits=limits,
         )  # fmt: skip
 
 

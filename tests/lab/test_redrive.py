@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.lab.own_broker import own_broker
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
@@ -470,6 +471,41 @@ def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_pa
     assert nothing.returncode == 6 and "60 already redriven" in nothing.stderr
     assert len(records_of(kafka, topic)) == 60  # no letter is deleted
     assert len(records_of(kafka, source)) == 20
+
+
+_CREATING = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=INSIDE://127.0.0.1:{inside},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=INSIDE
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+auto.create.topics.enable=true
+"""
+
+
+def test_a_target_that_is_deleted_meanwhile_is_told_and_not_made_anew(tmp_path: Path) -> None:
+    """Kafka's brokers make a topic that a producer asks for, unless told not to: empty, with their own number of partitions."""
+    with own_broker(tmp_path, _CREATING, ("controller", "inside")) as (admin, addresses):
+        kafka = kafka_of(addresses["inside"])
+        source, topic = dead_letters(addresses["inside"], 900)
+        run = run_of(kafka, plan_of(kafka, topic, max_records_per_second=300))
+
+        def delete_once(_produced: int) -> None:
+            if source in admin.list_topics(timeout=10).topics:
+                admin.delete_topics([source])[source].result(30)
+
+        run.on_progress = delete_once
+        with pytest.raises(EvidenceError, match=f"{source}' does not exist any more"):
+            run.run()
+        assert source not in admin.list_topics(timeout=10).topics
 
 
 def test_hostile_headers_are_inert(lab: Lab, kafka: RedriveCluster, settings_file: Path) -> None:

@@ -258,6 +258,7 @@ class Machine:
             letters=it,
             make_sink=lambda: ModelSink(it, plan),
             look=lambda: self.look(plan),
+            topics=lambda: self.look(plan).cluster,
             journal=NoJournal(),  # type: ignore[arg-type]
             ledger=self.ledger,
             limits=RedriveLimits(retention_margin_seconds=0),

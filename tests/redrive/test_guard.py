@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.redrive.fakes import FakeCluster, KilledError
+from tests.redrive.fakes import FakeCluster, FakeSink, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
-from workbench.errors import GuardError, UsageError
+from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UsageError
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
-from workbench.queues.replay_port import Quotas, TopicSettings
+from workbench.queues.replay_port import LogView, Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.discard import discard
@@ -24,6 +24,7 @@ from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
 from workbench.redrive.redrive_ledger import EndedPlan, Ledger
+from workbench.redrive.redrive_ports import Marks, Positions
 
 LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
 PLAN = plan_from(LETTERS)
@@ -59,6 +60,22 @@ def test_letters_of_another_plan_and_missing_rights_are_refused(tmp_path: Path) 
     limits = RedriveLimits(retention_margin_seconds=600)
     short = replace(now, settings={TOPIC: TopicSettings(retention_ms=1000)})
     assert [it.code for it in check_redrive(PLAN, short, limits)] == ["retention_margin"]
+
+
+def test_a_hidden_topic_is_a_missing_permission_and_no_expired_position(tmp_path: Path) -> None:
+    """Brokers do not show the commits on it either: to plan the rest again would produce letters twice."""
+    view = now_of(PLAN, FakeCluster(LETTERS), Ledger(tmp_path)).cluster
+    for name in (TOPIC, SOURCE):
+        hidden = replace(
+            view, topics={it: view.topics[it] for it in view.topics if it != name}, denied={name: "not authorized"}
+        )
+        began = FakeCluster(LETTERS, positions={} if name == TOPIC else {0: 3})
+        now = replace(now_of(PLAN, began, Ledger(tmp_path)), cluster=hidden, was_started=True)
+        if name == TOPIC:
+            now = replace(now, logs=LogView(starts={}, ends={}))
+        refused = check_redrive(PLAN, now, RedriveLimits(retention_margin_seconds=0))
+        assert [it.code for it in refused] == ["not_allowed"]
+        assert f"may not describe the topic '{name}'" in refused[0].message
 
 
 def test_a_run_refuses_when_its_position_disappears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,6 +230,44 @@ def test_a_dry_run_says_what_each_broker_reads_and_writes(tmp_path: Path) -> Non
     assert "at least 1 min 40 s" in run.run(dry_run=True).notes[-1]
     now = replace(now, quotas=Quotas(user="svc"))
     assert run.run(dry_run=True).notes[-1] == "Quotas of svc: none."
+
+
+class SilentSink(FakeSink):
+    """Its records are never taken, and it cannot say why."""
+
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
+        """Takes the positions alone."""
+        if self.pending:
+            raise SourceUnreachableError("Unknown partition.")
+        super().commit(positions, ordered, marks)
+
+
+@pytest.mark.parametrize("name", [SOURCE, TOPIC])
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_a_topic_that_is_deleted_while_it_runs_ends_the_run(tmp_path: Path, name: str, is_hidden: bool) -> None:
+    """No further try helps. Where it is hidden, or the cluster does not answer, nobody knows, and it is tried again."""
+    cluster, slept = FakeCluster(LETTERS), []
+    view = now_of(PLAN, cluster, Ledger(tmp_path)).cluster
+    run = run_of(PLAN, cluster, tmp_path)
+    run.make_sink, run.sleep = lambda: SilentSink(cluster), slept.append
+    denied = {name: "not authorized"} if is_hidden else {}
+    run.topics = lambda: replace(view, topics={it: view.topics[it] for it in view.topics if it != name}, denied=denied)
+    with pytest.raises(
+        SourceUnreachableError if is_hidden else EvidenceError, match=None if is_hidden else "not exist any more"
+    ):
+        run.run()
+    assert bool(slept) == is_hidden
+
+
+def test_a_target_that_was_recreated_while_it_ran_is_told_at_the_end(tmp_path: Path) -> None:
+    """It takes the rest of the records without a word, and has none of those before."""
+    cluster = FakeCluster(LETTERS)
+    view = now_of(PLAN, cluster, Ledger(tmp_path)).cluster
+    other = replace(view.topics[SOURCE], topic_id="another")
+    run = run_of(PLAN, cluster, tmp_path)
+    run.topics = lambda: replace(view, topics={**view.topics, SOURCE: other})
+    with pytest.raises(EvidenceError, match="deleted and recreated since the plan was made"):
+        run.run()
 
 
 def test_letters_behind_an_open_transaction_are_not_none() -> None:

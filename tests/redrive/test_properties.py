@@ -137,6 +137,7 @@ def run_of(plan: RedrivePlan, cluster: FakeCluster, folder: Path) -> Redrive:
         letters=cluster,
         make_sink=lambda: FakeSink(cluster),
         look=lambda: now_of(plan, cluster, Ledger(folder / "ledger")),
+        topics=lambda: now_of(plan, cluster, Ledger(folder / "ledger")).cluster,
         journal=Journal(path=folder / "journal.jsonl"),
         ledger=Ledger(folder / "ledger"),
         sleep=lambda _: None,

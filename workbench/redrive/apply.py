@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -16,8 +17,17 @@ from workbench.errors import EvidenceError, GuardError, SourceUnreachableError
 from workbench.humanize import listed
 from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
+from workbench.queues.replay_port import ClusterView
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
-from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_claims, check_redrive, ended_words
+from workbench.redrive.guard import (
+    HINTS,
+    RedriveLimits,
+    RedriveNow,
+    check_claims,
+    check_redrive,
+    check_topics,
+    ended_words,
+)
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.produce_letters import AllClearError, Lanes
@@ -57,6 +67,7 @@ class Redrive:
     Args:
         make_sink: makes a new sink; each is used until its first error.
         look: the cluster's current state, given the plan.
+        topics: the cluster's current view of the plan's topics alone.
         owner: random name of this run; its commits carry it, so that a takeover can be told from a time-out.
     """
 
@@ -64,6 +75,7 @@ class Redrive:
     letters: LetterReader
     make_sink: Callable[[], Sink]
     look: Callable[[], RedriveNow]
+    topics: Callable[[], ClusterView]
     journal: Journal
     ledger: Ledger
     limits: RedriveLimits = field(default_factory=RedriveLimits)
@@ -87,7 +99,7 @@ class Redrive:
         Raises:
             GuardError: if another process applies the plan, or has taken it over; or if its letters were claimed by another plan.
             SourceUnreachableError: if Kafka stops answering; repeat it then.
-            EvidenceError: if a planned letter is gone.
+            EvidenceError: if a planned letter is gone, or a topic of the plan.
         """
         plan = self.plan
         with only_one(plan.id):
@@ -118,6 +130,7 @@ class Redrive:
             done = PlanProgress(positions=self._positions, ordered=self._ordered)
             self.ledger.end(plan, ended_of("done", plan, done, refused=self._flow.refused))
             self._note("end", "done", f"left out: {listed(list(refused))}" if refused else None)
+            self._check_topics(with_letters=False)  # one that was recreated meanwhile takes the rest without a word
             outcome = RedriveOutcome.PARTIAL if refused else RedriveOutcome.DONE
             seconds = self.clock() - began
             return self._receipt(outcome, resumed=bool(now.positions), before=before, seconds=seconds, refused=refused)
@@ -199,12 +212,18 @@ class Redrive:
                     raise
             except SourceUnreachableError:
                 self._flow.was_slow([], self._flow.bytes)
+                self._check_topics(with_letters=True)
                 tries = 1 if self._committed > before else tries + 1
                 if tries >= _MOST_TRIES:
                     raise
             finally:
                 sink.close()
             self.sleep(_RETRY_SECONDS * tries)
+
+    def _check_topics(self, *, with_letters: bool) -> None:
+        """End where a topic of the plan is gone or is another one; what cannot be told ends nothing."""
+        with suppress(SourceUnreachableError):
+            check_topics(self.plan, self.topics(), with_letters=with_letters)
 
     def _is_taken_over(self) -> bool:
         """Whether another run has committed since: each one signs all positions before its first record."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from workbench.errors import GuardError
+from workbench.errors import EvidenceError, GuardError
 from workbench.humanize import duration, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
 from workbench.queues.replay_port import ClusterView, LogView, Quotas, TopicSettings
@@ -62,7 +62,11 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
         return [other]
     if now.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
         return [Refusal(code=now.state.value, message=f"{ended_words(plan, now.state)}.")]
-    found = [*_topics(plan, now.cluster), *_position(plan, now), *_letters(plan, now, limits)]
+    found = _topics(plan, now.cluster)
+    if (
+        plan.topic not in now.cluster.denied
+    ):  # whose logs and commits brokers do not show: a position would look expired
+        found += [*_position(plan, now), *_letters(plan, now, limits)]
     found += [Refusal(code="not_allowed", message=words) for words in now.lacking]
     short = now.cluster.under_replicated
     if short and not limits.allow_under_replicated:
@@ -99,6 +103,27 @@ def of_other_log(plan: RedrivePlan, view: ClusterView) -> Refusal | None:
     return _topic(plan.topic, plan.topic_id, view)
 
 
+def check_topics(plan: RedrivePlan, view: ClusterView, *, with_letters: bool) -> None:
+    """Check that no target of the plan was deleted, nor (`with_letters`) its dead-letter topic; one that is hidden is another matter.
+
+    Raises:
+        EvidenceError: if one was, recreated or not: no further try helps.
+    """
+    wanted = [
+        *([(plan.topic, plan.topic_id)] if with_letters else []),
+        *((it.topic, it.topic_id) for it in plan.targets),
+    ]
+    for name, topic_id in wanted:
+        if name not in view.denied and (other := _topic(name, topic_id, view)) is not None:
+            raise EvidenceError(
+                f"{other.message} What the plan produced into it before is gone with it."
+                if name != plan.topic
+                else other.message,
+                hint="See: workbench dlq follow PLAN --once. Give the plan up (dlq give-up) unless it is done, and make a new one; "
+                "with --again, it also takes the letters that were redriven into the topic that is gone.",
+            )
+
+
 def ended_words(plan: RedrivePlan, outcome: str) -> str:
     """How a plan ended without all of its records."""
     what = "discarded: its letters are not produced" if outcome == "discarded" else "given up: it produces nothing more"
@@ -124,9 +149,12 @@ def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
 def _topic(name: str, topic_id: str | None, view: ClusterView) -> Refusal | None:
     """Why it is not the topic that it was."""
     topic = view.topics.get(name)
+    if topic is None and name in view.denied:
+        return Refusal(
+            code="not_allowed", message=f"These credentials may not describe the topic {name!r}: {view.denied[name]}."
+        )
     if topic is None:
-        why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
-        return Refusal(code="topic_gone", message=f"The topic {name!r} {why}.")
+        return Refusal(code="topic_gone", message=f"The topic {name!r} does not exist any more.")
     if topic.is_remade(topic_id):
         text = f"The topic {name!r} was deleted and recreated since the plan was made."
         return Refusal(code="log_changed", message=text)

@@ -58,7 +58,7 @@ class RedriveReceipt:
         """The outcome in words."""
         if self.outcome is RedriveOutcome.REFUSED:
             earlier = f" Earlier runs have produced {plural(self.before, 'record')}." if self.before else ""
-            return f"Refused: nothing {'more ' if self.before else ''}was produced.{earlier}"
+            return f"Refused: this run has produced nothing.{earlier}"
         if self.outcome is RedriveOutcome.DRY_RUN:
             return f"All safety checks passed for {plural(self.letters, 'letter')}."
         made = f"{plural(self.produced, 'record')} produced in {duration(self.seconds)}"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from workbench.plans.journal import Journal
-from workbench.queues.replay_port import Gateway
+from workbench.queues.replay_port import ClusterView, Gateway
 from workbench.redrive.abandon_plan import end_plan
 from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import PlanProgress, PlanState
@@ -58,9 +58,12 @@ class RedriveCluster:
         """What Kafka says about a plan."""
         return self._queue.positions(plan).progress()
 
+    def _topics(self, plan: RedrivePlan) -> ClusterView:
+        return self.gateway.cluster([plan.topic, *(it.topic for it in plan.targets)])
+
     def now(self, plan: RedrivePlan, ledger: Ledger) -> RedriveNow:
         """Current state of the cluster for the safety checks."""
-        cluster = self.gateway.cluster([plan.topic, *(it.topic for it in plan.targets)])
+        cluster = self._topics(plan)
         keys = [(plan.topic, part.partition) for part in plan.partitions]
         there = plan.topic in cluster.topics
         progress = self.progress(plan)
@@ -114,6 +117,7 @@ class RedriveCluster:
             letters=self.letters(plan.topic),
             make_sink=lambda: self.sink(plan),
             look=lambda: self.now(plan, ledger),
+            topics=lambda: self._topics(plan),
             journal=journal,
             ledger=ledger,
             limits=limits,

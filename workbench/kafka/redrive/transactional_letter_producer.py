@@ -97,14 +97,22 @@ class KafkaSink:
         batch_bytes: int | None = None,
     ) -> None:
         """`batch_bytes`: of one batch of records, if a target takes no more at once than that."""
-        self._common = {"client.id": "workbench-redrive", "log_level": 0, **properties, "bootstrap.servers": bootstrap}
+        self._common = {
+            "client.id": "workbench-redrive",
+            "log_level": 0,
+            "allow.auto.create.topics": False,  # a target that is deleted meanwhile would be made anew, with the brokers' defaults
+            **properties,
+            "bootstrap.servers": bootstrap,
+        }
         self._plan, self._timeout, self._security = plan, timeout_seconds, properties
         self._batch = {"batch.size": max(1, batch_bytes)} if batch_bytes is not None and batch_bytes < 1_000_000 else {}
         self._bootstrap = bootstrap
         self._producer: Any = None
         self._in_transaction = False
         self._opened, self._sent, self._careful = 0.0, 0, False
-        self._by_key: set[str] = set()  # topics whose partitions the client has chosen in this transaction
+        self._targets: dict[
+            str, bool
+        ] = {}  # of this transaction; whether the client has chosen partitions by the key there
         self._failed: Any = None
         self._named: dict[Place, str] = {}
 
@@ -222,8 +230,7 @@ class KafkaSink:
         place: dict[str, Any] = {} if partition is None else {"partition": partition}
         if timestamp_ms is not None:
             place["timestamp"] = timestamp_ms
-        if partition is None:
-            self._by_key.add(topic)
+        self._targets[topic] = partition is None or self._targets.get(topic, False)
         if self._careful:
             place["on_delivery"] = partial(self._on_outcome, (letter.partition, letter.offset))
         self._sent += 1
@@ -252,7 +259,7 @@ class KafkaSink:
         except KafkaException as error:
             raise self._refused("begin a transaction", error) from None
         self._in_transaction, self._opened, self._sent = True, time.monotonic(), 0
-        self._by_key.clear()
+        self._targets.clear()
 
     def _check_time(self) -> None:
         """End while there is time to abort; Kafka would end the transaction later, and fence this producer."""
@@ -274,28 +281,34 @@ class KafkaSink:
             if self._failed is not None:
                 raise self._refused(_PRODUCE, self._failed[0])
             self._check_time()
+            self._check_targets()  # the client itself waits long for a topic that is gone
         if self._failed is not None:
             raise self._refused(_PRODUCE, self._failed[0])
-        self._check_partitions()
+        self._check_targets()
         self._until(lambda: self._producer.commit_transaction(_COMMIT_SECONDS), "commit", _COMMIT_SECONDS)
         self._in_transaction = False
 
-    def _check_partitions(self) -> None:
-        """The client has chosen partitions by the key: a target that has more of them by now splits the keys.
+    def _check_targets(self) -> None:
+        """A target that has gained partitions splits keys where the client has chosen partitions by the key; one may be gone.
 
         Asked for each transaction before it is committed, because the client notices new partitions by itself at any time before.
         """
         from confluent_kafka import KafkaException
 
-        planned = {it.topic: len(it.ends) for it in self._plan.targets} if self._by_key else {}
-        for topic in self._by_key:
+        planned = {it.topic: len(it.ends) for it in self._plan.targets}
+        for topic, is_by_key in self._targets.items():
             try:
-                found = len(self._producer.list_topics(topic, timeout=self._timeout).topics[topic].partitions)
+                found = self._producer.list_topics(topic, timeout=self._timeout).topics[topic]
             except KafkaException as error:
                 raise self._refused("ask for the partitions of its target", error) from None
-            if found != planned.get(topic, found):
+            if (
+                found.error is not None
+            ):  # the caller asks whether it is gone: a broker that restarts may not know it either
+                raise self._refused(_PRODUCE, found.error)
+            if is_by_key and len(found.partitions) != planned.get(topic, len(found.partitions)):
                 raise GuardError(
-                    f"{topic!r} had {plural(planned[topic], 'partition')} when the plan was made, now {found}: keys would be split.",
+                    f"{topic!r} had {plural(planned[topic], 'partition')} when the plan was made, now {len(found.partitions)}: "
+                    "keys would be split.",
                     hint="Give the plan up (dlq give-up), and make a new one of what is left.",
                 )
 
