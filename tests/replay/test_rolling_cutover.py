@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, killed_before_its_last_line, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
-from workbench.plans.journal import Journal
+from workbench.plans.journal import Journal, only_one
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import ReplayLimits
@@ -129,6 +129,16 @@ class Service:
 def service(tmp_path: Path) -> Service:
     """Five instances, batches of two."""
     return Service(tmp_path)
+
+
+def test_an_instance_that_another_plan_switches_meanwhile_is_left_there(service: Service) -> None:
+    """Two plans onto one fleet would take its instances from each other; on this machine the second does not begin."""
+    service.fleet.on_status = lambda: service.fleet.groups.update(i1="other") if service.fleet.switches else None
+    with pytest.raises(GuardError, match="i1 is in the group 'other', which is not in the plan"):
+        service.cutover().run()
+    assert service.fleet.switches == [("i0", "new")]
+    with only_one("old"), pytest.raises(GuardError, match="Another process is changing the group 'old'"):
+        service.cutover().run()
 
 
 def test_one_first_then_batches(service: Service) -> None:

@@ -75,7 +75,8 @@ class Cutover:
             GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is running.
             SourceUnreachableError: if the cluster or an instance does not answer.
         """
-        with only_one(self.plan.new_group):  # apply and rollback take the same lock
+        # Apply and rollback take the lock of the new group; another plan may switch the same fleet from the old one.
+        with only_one(self.plan.new_group), only_one(self.plan.from_group):
             self._preflight()
             switched: list[str] = []
             waves = batches(self.fleet.instances, self.file.batch_size)
@@ -127,14 +128,17 @@ class Cutover:
             self.fleet.status(it) for it in self.fleet.instances
         ]  # all must answer before the first is switched
         for instance, status in zip(self.fleet.instances, statuses, strict=True):
-            if status is not None and status.group not in (self.group, self.old_group):
-                raise GuardError(
-                    f"The instance {instance} is in the group {status.group!r}, which is not in the plan.",
-                    hint="Is this the correct fleet?",
-                )
+            self._check_group(instance, status)
         check_named(self, statuses)
         if not self.back:
             self._carry(cluster, old, new)
+
+    def _check_group(self, instance: str, status: InstanceStatus | None) -> None:
+        if status is not None and status.group not in (self.group, self.old_group):
+            raise GuardError(
+                f"The instance {instance} is in the group {status.group!r}, which is not in the plan.",
+                hint="Is this the correct fleet? Does another plan switch it now?",
+            )
 
     def _check_keeps(self, plan: Plan) -> None:
         """Refuse a switch that the next restart of an instance would undo, and ranges without an end."""
@@ -245,6 +249,7 @@ class Cutover:
         while status is not None and status.state == "switching" and self.clock() < deadline:
             self.sleep(_LOOK_SECONDS)  # a request of an interrupted run; it would refuse another one
             status = self.fleet.status(instance)
+        self._check_group(instance, status)  # another machine may have switched it by another plan since the first look
         if status is not None:
             return status.group == self.group
         last = self._last(instance)
