@@ -13,6 +13,7 @@ import pytest
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write, exclusive_lock
+from workbench.limited_reads import read_within
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -50,6 +51,28 @@ def test_what_cannot_be_written_says_so(tmp_path: Path) -> None:
     """The caller knows what the user meant to write, and makes the words."""
     with pytest.raises(OSError, match="No such file"), atomic_write(tmp_path / "none" / "a") as temporary:
         temporary.write_text("x")
+
+
+def test_a_pipe_that_nobody_writes_to_ends_a_read_at_once(tmp_path: Path) -> None:
+    """It would wait for a writer for ever; what a writer has sent, or sends later, is read."""
+    path, found = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(path)
+
+    def read() -> None:
+        with pytest.raises(OSError, match="nobody writes to it"):
+            read_within(path, 10)
+        found.append(b"nothing")
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(10)
+    assert found == [b"nothing"]
+    held = os.open(path, os.O_RDWR)  # neither side waits for the other
+    late = threading.Timer(0.2, lambda: (os.write(writer, b"late"), os.close(writer)))
+    writer = os.open(path, os.O_WRONLY)
+    os.close(held)
+    late.start()
+    assert read_within(path, 10) == b"late"
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,14 +74,23 @@ def is_web_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, also a pipe that nobody writes to; reading waits as usual."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    return handle
+
+
 def read_within(path: Path, most_bytes: int) -> bytes:
-    """Read a file of limited size; an endless device exceeds every limit.
+    """Read a file of limited size; an endless device exceeds every limit, and a pipe that nobody writes to ends at once.
 
     Raises:
-        OSError: if it cannot be read, or is larger (EFBIG).
+        OSError: if it cannot be read, is larger (EFBIG), or is a pipe without content (EPIPE).
     """
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
         found = file.read(most_bytes + 1)
+        if not found and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EPIPE, "it is a pipe, and nobody writes to it", str(path))
     if len(found) > most_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return found
