@@ -239,6 +239,15 @@ def test_the_journal_knows_the_replays_that_wait(place: Place) -> None:
     assert Journal(path=place.path.parent / "none.jsonl").read() == ([], 0)
 
 
+def test_the_end_of_a_replay_elsewhere_is_not_the_end_of_this_one(place: Place) -> None:
+    """Another cluster may have a group of the same name."""
+    place.apply()
+    place.journal.append(
+        plan="x", cluster_id="another-cluster", group="new", action="retire", phase="end", outcome="done"
+    )
+    assert begun_replays(place.journal.read()[0]) == {"new": place.plan.targets}
+
+
 def test_a_change_is_one_line_of_the_journal(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """Its end; a beginning alone was interrupted."""
     place.apply()

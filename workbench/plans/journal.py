@@ -183,7 +183,7 @@ class Journal:
 
 def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], int]]:
     """Offsets at which groups were set to begin a replay that was neither rolled back nor retired; by group."""
-    found: dict[str, dict[tuple[str, int], int]] = {}
+    found: dict[tuple[str, str], dict[tuple[str, int], int]] = {}  # another cluster may have a group of that name
     for entry in entries:
         if entry.phase != "end":
             continue
@@ -191,10 +191,13 @@ def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], i
             at = {
                 (topic, number): new for topic, number, _, new, error in entry.changes if new is not None and not error
             }
-            found.setdefault(entry.group, {}).update(at)
+            found.setdefault((entry.cluster_id, entry.group), {}).update(at)
         elif entry.action in ("rollback", "retire") and entry.outcome == "done":
-            found.pop(entry.group, None)
-    return found
+            found.pop((entry.cluster_id, entry.group), None)
+    merged: dict[str, dict[tuple[str, int], int]] = {}
+    for (_, group), at in found.items():
+        merged.setdefault(group, {}).update(at)
+    return merged
 
 
 def replays_begun_here() -> dict[str, dict[tuple[str, int], int]]:
