@@ -203,6 +203,15 @@ def test_one_topic_that_retention_empties_does_not_hide_the_others() -> None:
     assert set(found) == {TOPIC, "other-dlt"} and found[TOPIC].sampled == 0 and found[TOPIC].letters == 10
 
 
+def test_the_number_of_letters_is_a_bound_where_offsets_hold_none() -> None:
+    """Markers of transactions and compacted letters have offsets, too."""
+    gateway = gateway_of(LETTERS)
+    [whole] = list_topics(gateway, lambda _topic: FakeCluster(LETTERS), [], {})
+    [found] = list_topics(gateway, lambda _topic: FakeCluster(LETTERS[:4] + LETTERS[6:]), [], {})
+    assert (whole.gaps, whole.in_words) == (0, "10")
+    assert (found.gaps, found.letters, found.in_words) == (2, 10, "at most 10")
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_follow_does_not_count_what_was_left_out_as_produced(ordered: bool) -> None:
     """Nor what is refused and not reached yet; a plan that is through with it is done."""

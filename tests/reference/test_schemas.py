@@ -182,6 +182,7 @@ def test_dead_letters() -> None:
     topic = LetterTopic(
         topic="t-dlt", partitions=3, letters=10, oldest_seconds=None, per_hour=2, errors={"E": 3}, sources={}, frameworks={},
         sampled=3,
+        gaps=0,
         silent=0,
     )  # fmt: skip
     valid("dlq-list", LetterTopics(cluster="c", topics=(topic,)).to_json())

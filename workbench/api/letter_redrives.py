@@ -44,7 +44,7 @@ class LetterTopics:
         rows = [
             {
                 "topic": it.topic,
-                "letters": f"{it.letters:,} or more" if it.silent else it.letters,
+                "letters": it.in_words if it.silent or it.gaps else it.letters,
                 "oldest": duration(it.oldest_seconds) if it.oldest_seconds is not None else None,
                 "last_hour": it.per_hour,
                 "errors_of_the_newest": _counted(it.errors),

@@ -44,7 +44,7 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
     for it in found:
         table.add_row(
             _text(it.topic),
-            f"{it.letters:,}" + (" or more" if it.silent else ""),
+            it.in_words,
             duration(it.oldest_seconds) if it.oldest_seconds is not None else "-",
             f"{it.per_hour:,}",
             Text(_counted(it.errors)),
@@ -52,6 +52,8 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
             Text(_counted(it.frameworks)),
         )
     console.print(table)
+    if any(it.gaps for it in found):
+        console.line_of("At most: transactions, compaction or retention have left offsets without a letter.")
     if silent := sum(it.silent for it in found):
         console.line_of(
             f"{plural(silent, 'partition does', 'partitions do')} not answer: letters there are not counted."

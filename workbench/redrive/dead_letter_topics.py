@@ -30,6 +30,7 @@ class LetterTopic:
         per_hour: letters of the last hour.
         errors, sources, frameworks: counts among the newest letters.
         sampled: number of those.
+        gaps: offsets among the newest that hold no letter.
         silent: partitions without an answer; the other numbers are those of the rest.
     """
 
@@ -42,7 +43,15 @@ class LetterTopic:
     sources: Mapping[str, int]
     frameworks: Mapping[str, int]
     sampled: int
+    gaps: int
     silent: int
+
+    @property
+    def in_words(self) -> str:
+        """The number of letters, and whether it is only a bound."""
+        if self.gaps and self.silent:
+            return f"about {self.letters:,}"
+        return f"{'at most ' if self.gaps else ''}{self.letters:,}{' or more' if self.silent else ''}"
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
@@ -91,6 +100,7 @@ def _described(
     )
     share = max(1, _SAMPLED // max(1, sum(stop[n] > start[n] for n in start)))
     errors, sources, frameworks, sampled = Counter[str](), Counter[str](), Counter[str](), 0
+    read = 0
     with suppress(LettersGoneError):  # one topic that retention empties now must not hide the others
         newest = {
             n: at
@@ -100,6 +110,7 @@ def _described(
             else max(at, stop[n] - share)
             for n, at in start.items()
         }
+        read = sum(stop[n] - at for n, at in newest.items()) if logs.back is None else 0
         for batch, _ in letters.read(newest, stop):
             for letter in batch:
                 sampled += 1
@@ -120,5 +131,6 @@ def _described(
         sources=dict(sources.most_common(10)),
         frameworks=dict(frameworks.most_common()),
         sampled=sampled,
+        gaps=max(0, read - sampled),
         silent=sum(key in logs.errors for key in keys),
     )
