@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ import requests
 
 from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
+from tests.waiting import wait_for
 from workbench.serve import fleet_verdicts, request_limits
 from workbench.serve.access import VISIT_SECONDS, Access
+from workbench.serve.server_database import Database, StoreError
+from workbench.serve.sqlite import FileStore
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PAGES = (
@@ -181,6 +185,40 @@ def test_a_body_of_10_mb_is_refused_and_the_server_goes_on(server: Running, capl
         assert status == 413
     assert requests.get(f"{server.url}/healthz", timeout=10).status_code in (200, 503)
     assert "refused with 413" in caplog.text
+
+
+class FullStore(FileStore):
+    """A database whose disk is full at times."""
+
+    is_full = False
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Database]:
+        with super()._transaction() as db:
+            yield db
+            if self.is_full:
+                raise StoreError("database or disk is full")
+
+
+def test_a_full_disk_is_told_until_there_is_room_again(tmp_path: Path) -> None:
+    """Alerts are refused meanwhile, so the server is not healthy; the first that is taken ends it. Smaller writes may still succeed."""
+    office = Office(tmp_path)
+    store = office.store = office.worker.store = FullStore(tmp_path / "full.sqlite", clock=office.clock)
+    with running(office) as server:
+
+        def health() -> int:
+            return requests.get(f"{server.url}/healthz", timeout=10).status_code
+
+        def take() -> int:
+            return requests.post(f"{server.url}/alerts", webhook(alert()), headers=BEARER, timeout=20).status_code
+
+        wait_for(lambda: health() == 200)
+        store.is_full = True
+        assert take() == 503
+        assert health() == 503
+        store.is_full = False
+        assert take() == 200
+        assert health() == 200
 
 
 def test_slow_clients_are_cut_off(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:

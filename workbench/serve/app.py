@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -198,15 +199,15 @@ class _Api:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._reading = Reading(server.store)
+        self._refused: float | None = None  # since when alerts cannot be written, as on a full disk; monotonic
 
     async def healthz(self, _request: Request) -> Response:
         """200 while alerts are taken and judged; 503 otherwise. Needs no token, and tells nothing else."""
-        worker = self._server.worker
-        oldest = await run_in_threadpool(
-            self._server.store.number, "SELECT min(received) FROM alert WHERE state = 'waiting'"
-        )
-        stuck = worker.leading and bool(oldest) and self._server.store.clock() - oldest > _STUCK_SECONDS
-        state = "failing" if stuck or not worker.alive else "ready" if worker.ready.is_set() else "starting"
+        worker, store = self._server.worker, self._server.store
+        oldest = await run_in_threadpool(store.number, "SELECT min(received) FROM alert WHERE state = 'waiting'")
+        stuck = worker.leading and bool(oldest) and store.clock() - oldest > _STUCK_SECONDS
+        refused = self._refused is not None and time.monotonic() - self._refused < _STUCK_SECONDS
+        state = "failing" if stuck or refused or not worker.alive else "ready" if worker.ready.is_set() else "starting"
         return JSONResponse({"state": state}, 503 if state == "failing" else 200)
 
     async def metrics(self, _request: Request) -> Response:
@@ -233,6 +234,10 @@ class _Api:
             raise HTTPException(400, error.message) from None
         except FullError as error:
             raise HTTPException(503, error.message, headers={"Retry-After": "30"}) from None
+        except StoreError:
+            self._refused = time.monotonic()
+            raise
+        self._refused = None
         server.worker.woken()
         counts = {"new": found.new, "known": found.known, "resolved": found.resolved}
         missing = {"dropped": message.dropped, "truncated": message.truncated}

@@ -138,7 +138,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Whether alerts are taken and judged.",
         answers={
             200: "`state` is ready or starting.",
-            503: "An alert waits for over 10 minutes, or a thread has ended.",
+            503: "An alert waits for over 10 minutes, a thread has ended, or alerts cannot be written: a full disk.",
         },
     ),
     Operation(
