@@ -12,10 +12,12 @@ import pytest
 from tests.redrive.fakes import FakeCluster, FakeSink, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
-from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UsageError
+from workbench.errors import EvidenceError, GuardError, OutputError, SourceUnreachableError, UsageError
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import LogView, Quotas, TopicSettings
+from workbench.redrive import receipt as receipt_module
+from workbench.redrive import redrive_ledger
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.discard import discard
@@ -257,6 +259,31 @@ def test_a_topic_that_is_deleted_while_it_runs_ends_the_run(tmp_path: Path, name
     ):
         run.run()
     assert bool(slept) == is_hidden
+
+
+def test_a_full_disk_at_the_end_does_not_hide_that_everything_was_produced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of the ledger nor of the receipt; another run then notes the end, and produces nothing."""
+    cluster, is_full = FakeCluster(LETTERS), True
+
+    def on_disk(path: Path, document: dict[str, Any]) -> None:
+        if is_full and path.name != "plan.json":
+            raise UsageError(f"{path} cannot be written: No space left on device.", hint="Choose another path.")
+        write_file(path, document)
+
+    monkeypatch.setattr(redrive_ledger, "write_file", on_disk)
+    monkeypatch.setattr(receipt_module, "write_file", on_disk)
+    with pytest.raises(OutputError, match=r"its letters are produced\), and Kafka has that"):
+        run_of(PLAN, cluster, tmp_path).run()
+    records = list(cluster.records)
+    assert len(records) == PLAN.letters
+    is_full = False
+    receipt = run_of(PLAN, cluster, tmp_path).run()
+    assert (receipt.outcome, cluster.records) == (RedriveOutcome.DONE, records)
+    is_full = True
+    with pytest.raises(OutputError, match=r"Done: .* But the receipt could not be written"):
+        receipt_module.keep_receipt(tmp_path / "plan.json", receipt)
 
 
 def test_a_target_that_was_recreated_while_it_ran_is_told_at_the_end(tmp_path: Path) -> None:

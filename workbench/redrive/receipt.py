@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import OutputError, UsageError
 from workbench.humanize import duration, listed, plural, size
 from workbench.plans.strict_document import write_file
 from workbench.redrive.commit_marks import Place
@@ -93,11 +94,21 @@ def places_of(refused: Mapping[Place, str]) -> dict[str, str]:
 
 
 def keep_receipt(path: Path, receipt: RedriveReceipt) -> None:
-    """Write the receipt next to the plan. One that says what was produced is not replaced by one of a run that produced nothing."""
+    """Write the receipt next to the plan. One that says what was produced is not replaced by one of a run that produced nothing.
+
+    Raises:
+        OutputError: if it cannot be written; it says what the run has done.
+    """
     place = redrive_receipt_path(path)
     if not receipt.produced and _produced(place):
         return
-    write_file(place, receipt.document())
+    try:
+        write_file(place, receipt.document())
+    except UsageError as error:
+        raise OutputError(
+            f"{receipt.sentence} But the receipt could not be written: {error.message}",
+            hint="Free some disk space and apply again: that reads from Kafka what was produced, and writes the receipt.",
+        ) from None
 
 
 def _produced(place: Path) -> bool:

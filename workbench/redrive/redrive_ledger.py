@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from workbench.errors import GuardError, UsageError
+from workbench.errors import GuardError, OutputError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.plans.strict_document import StrictDocument, write_file
@@ -107,7 +107,10 @@ class Ledger:
             make_folder(self._of(plan))
         except OSError as error:
             raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
-        write_file(self._of(plan) / _PLAN, plan.document())
+        try:
+            write_file(self._of(plan) / _PLAN, plan.document())
+        except UsageError as error:
+            raise UsageError(error.message, hint="Nothing was changed. Free some disk space, then repeat.") from None
 
     def start(self, plan: RedrivePlan) -> None:
         """Note durably that the plan has a position in Kafka: from now on, a missing position means that it has expired.
@@ -137,8 +140,20 @@ class Ledger:
         return (self._of(plan) / _STARTED).exists()
 
     def end(self, plan: RedrivePlan, ended: EndedPlan) -> None:
-        """Note durably how the plan ended."""
-        write_file(self._of(plan) / _ENDED, ended.model_dump(mode="json"))
+        """Note durably how the plan ended, after Kafka has it.
+
+        Raises:
+            OutputError: if it cannot be written; it says that the plan has ended.
+        """
+        try:
+            write_file(self._of(plan) / _ENDED, ended.model_dump(mode="json"))
+        except UsageError as error:
+            left = ", but for those that the target refuses" if ended.refused else ""
+            how = f"its letters are produced{left}" if ended.outcome == "done" else ended.outcome.replace("_", " ")
+            raise OutputError(
+                f"The plan {plan.short_hash} has ended ({how}), and Kafka has that. But {error.message}",
+                hint="Free some disk space, then repeat the command: it reads the end from Kafka, and produces nothing twice.",
+            ) from None
 
     def ended(self, plan: RedrivePlan) -> EndedPlan | None:
         """How the plan ended; None if it did not."""
