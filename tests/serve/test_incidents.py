@@ -9,7 +9,7 @@ import pytest
 
 from tests.serve.serving import NOW, Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
-from workbench.errors import SourceUnreachableError
+from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.serve.alert_journal import Accepted, FullError, accept, waiting
 from workbench.serve.incident_actions import add_note
 from workbench.serve.incidents import conclude
@@ -347,3 +347,22 @@ def test_the_fleet_gives_way_to_alerts(tmp_path: Path) -> None:
     assert worker.judge_fleet()
     assert office.store.number("SELECT count(*) FROM fleet") == 1
     assert not worker.judge_fleet()
+
+
+def test_broken_settings_are_logged_once_and_no_failure_of_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are replaced below it: no fleet is judged meanwhile, nobody who asks gets an error, and it goes on when they are whole."""
+    office, is_broken = Office(tmp_path), True
+
+    def clusters() -> dict[str, None]:
+        if is_broken:
+            raise ConfigError("The settings file cannot be read.")
+        return {"prod": None}
+
+    worker = Worker(office.store, office.oracle, office.settings, clusters=clusters)
+    worker.take_lead()
+    assert not worker.judge_fleet() and not worker.judge_fleet() and not worker.ask("prod")
+    assert caplog.text.count("no fleet is judged until the settings can be read") == 1
+    is_broken = False
+    assert worker.judge_fleet()

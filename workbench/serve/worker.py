@@ -65,6 +65,7 @@ class Worker:
         self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
         self._fleet_ended: dict[str, float] = {}
         self._look_at: dict[str, float] = {}
+        self._unread = ""  # why the settings cannot be read now
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -284,12 +285,23 @@ class Worker:
 
     def ask(self, cluster: str) -> bool:
         """Let a cluster's turn come now, or soon if it just ended; return whether this instance judges it."""
-        if not self.leading or cluster not in self._clusters():
+        if not self.leading or cluster not in self._settings_clusters():
             return False
         soon = self._fleet_ended.get(cluster, 0.0) + _ASKED_SECONDS
         self._fleet_at[cluster] = min(self._fleet_at.get(cluster, 0.0), soon)
         self._wake.set()
         return True
+
+    def _settings_clusters(self) -> Mapping[str, object]:
+        """Clusters by name; none while the settings are broken, which is logged once, and said in the answer to each alert."""
+        try:
+            found, words = self._clusters(), ""
+        except WorkbenchError as error:
+            found, words = {}, error.message
+        if words and words != self._unread:
+            _log.warning("no fleet is judged until the settings can be read: %s", words)
+        self._unread = words
+        return found
 
     def _is_wanted(self) -> bool:
         """Whether new alerts wait."""
@@ -299,7 +311,7 @@ class Worker:
         """Judge one whole cluster if its turn has come; return whether there was one."""
         every = self.settings.fleet_every.total_seconds()
         lead, now = self.store.lead, time.monotonic()
-        cluster = next((it for it in self._clusters() if self._fleet_at.get(it, 0.0) <= now), None)
+        cluster = next((it for it in self._settings_clusters() if self._fleet_at.get(it, 0.0) <= now), None)
         if cluster is None:
             return False
         try:
