@@ -51,8 +51,10 @@ def command(
     with the signals that are missing.
     """
     from workbench import api
+    from workbench.cli.late_errors import LateErrors
     from workbench.cli.progress import Steps
 
+    late = LateErrors()
     with Steps(quiet=as_json) as steps:
         found = api.impact(
             cluster=cluster,
@@ -65,7 +67,7 @@ def command(
             progress=steps,
         )
         if html is not None:
-            with steps.step("Writing the page") as step:
+            with late.kept(), steps.step("Writing the page") as step:
                 found.write_html(html)
                 step.note = str(html)
     if as_json:
@@ -74,6 +76,7 @@ def command(
         _show(found)
     for text in found.incomplete:
         say(f"Incomplete: {text}")
+    late.tell()
     return found.exit_code
 
 

@@ -201,25 +201,29 @@ def measurements_of(given: Mapping[str, Any]) -> Measurements:
 def _look(request: LookRequest) -> int:
     from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
+    from workbench.cli.late_errors import LateErrors
     from workbench.cli.progress import Steps
     from workbench.report.printed_triage import rows_of_triage
 
+    late = LateErrors()
     with Steps(quiet=request.as_json) as steps:
         found = measure(request.measurements, progress=steps)
         if request.save is not None:
             from workbench.collect.capture import write_capture
 
-            write_capture(request.save, found.capture)
-            steps.say(f"Saved as {request.save}.")
+            with late.kept():
+                write_capture(request.save, found.capture)
+                steps.say(f"Saved as {request.save}.")
         result = judge(found, request.measurements, progress=steps)
         if request.html is not None:
-            with steps.step("Writing the report") as step:
+            with late.kept(), steps.step("Writing the report") as step:
                 result.write_html(request.html)
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
     elif not wrote_rows(lambda: rows_of_triage(result.findings)):
         _show(result, with_runbooks=request.with_runbooks)
+    late.tell()
     return result.exit_code
 
 

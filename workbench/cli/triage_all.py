@@ -50,6 +50,7 @@ class SweepRequest:
 
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
+    from workbench.cli.late_errors import LateErrors
     from workbench.cli.progress import Steps
     from workbench.collect.deploys_and_alerts import of_window
     from workbench.plans.journal import replays_begun_here
@@ -60,6 +61,7 @@ def triage_all(request: SweepRequest) -> int:
     for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
+    late = LateErrors()
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
             # Object storage may take a while; its address may hold what is refused.
@@ -79,10 +81,11 @@ def triage_all(request: SweepRequest) -> int:
         unseen = None if request.until is not None else _unseen(request.cluster, request.config, asked)
         result = _sweep(store, window, request.top, events, asked, steps, unseen)
         if request.parquet is not None:
-            _write_table(request.parquet, result)
-            steps.say(f"Wrote the table of {groups_on_topics(result.table.num_rows)} to {request.parquet}.")
+            with late.kept():
+                _write_table(request.parquet, result)
+                steps.say(f"Wrote the table of {groups_on_topics(result.table.num_rows)} to {request.parquet}.")
         if request.html is not None:
-            with steps.step("Writing the report") as step:
+            with late.kept(), steps.step("Writing the report") as step:
                 _write_report(request.html, store, result, events)
                 step.note = str(request.html)
     if request.as_json:
@@ -92,6 +95,7 @@ def triage_all(request: SweepRequest) -> int:
         from workbench.terminal_tables import SafeConsole
 
         show_sweep(SafeConsole(), result)
+    late.tell()
     return exit_code(result)
 
 
