@@ -294,10 +294,15 @@ class KafkaConnection:
             return False
         return True
 
+    @property
+    def client_properties(self) -> dict[str, Any]:
+        """Properties of a client beside this one, without the address."""
+        return {**_CLIENT, **self.properties}
+
     def look(self) -> Brokers:
         """See which brokers answer now, each asked by a client of its own."""
         self.requests += 1
-        return look_at_brokers(self.bootstrap, {**_CLIENT, **self.properties}, self.principal)
+        return look_at_brokers(self.bootstrap, self.client_properties, self.principal)
 
     def reconnect(self, brokers: Brokers, *, is_stuck: bool = False) -> None:
         """Go on with a new client that knows the answering brokers only: the old one may have requests at one that hangs.

@@ -36,6 +36,7 @@ from workbench.kafka.record_times import read_times, sample_bytes
 from workbench.kafka.replay_group_commits import kept_commits_of_group
 from workbench.kafka.topic_readers import audience_of
 from workbench.kafka.topic_settings import may_hide, settings_of
+from workbench.kafka.topics_elsewhere import known_elsewhere
 from workbench.kafka.wire import c_text
 from workbench.queues.replay_port import (
     ABSENT,
@@ -100,9 +101,13 @@ class KafkaGateway:
     # Reading
 
     def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
-        """See `Gateway.cluster`. A list of all topics omits those without permission; only a request by name reports them."""
-        found = self._kafka.metadata()
-        ids, denied = self._described(list(dict.fromkeys(topics)))
+        """See `Gateway.cluster`. A list of all topics omits those without permission; only a request by name reports them.
+
+        Raises:
+            SourceUnreachableError: also if brokers disagree whether a requested topic exists.
+        """
+        wanted, found = list(dict.fromkeys(topics)), self._kafka.metadata()
+        ids, denied = self._described(wanted)
         views = {
             name: TopicView(
                 topic=name,
@@ -115,8 +120,20 @@ class KafkaGateway:
             for name, topic in found.topics.items()
             if topic.error is None
         }
+        if absent := [name for name in wanted if name not in views and name not in denied]:
+            self._check_absent(absent)
         brokers = {number: f"{broker.host}:{broker.port}" for number, broker in found.brokers.items()}
         return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=views, denied=denied)
+
+    def _check_absent(self, topics: Sequence[str]) -> None:
+        """A topic is not there if no broker knows it: one that has just started may not."""
+        if known := known_elsewhere(self._kafka.look().answering.values(), self._kafka.client_properties, topics):
+            name, address = next(iter(known.items()))
+            raise SourceUnreachableError(
+                f"Kafka's broker {address} knows the topic {name!r}, and another one does not: it has just started, or is cut off; or "
+                "the topic is being made or deleted.",
+                hint="Try again in a moment.",
+            )
 
     def _described(self, topics: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Topic ids, and the errors of topics without permission; a missing topic is in neither."""
