@@ -272,7 +272,7 @@ class _Unpacker:
 
 
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-NOT_TRUSTED = "certificate verify failed"
+_NOT_TRUSTED = "certificate verify failed"
 
 # Texts of the operating system and of OpenSSL, found anywhere in an error that libraries have wrapped, and what they mean.
 _CAUSES = {
@@ -280,7 +280,7 @@ _CAUSES = {
     "Name or service not known": "name or service not known",
     "No address associated with hostname": "name or service not known",
     "Temporary failure in name resolution": "temporary failure in name resolution",
-    "certificate verify failed": NOT_TRUSTED,
+    "certificate verify failed": _NOT_TRUSTED,
     "WRONG_VERSION_NUMBER": "no TLS there (http instead of https?)",
     "No route": "no route",
     "Network is unreachable": "network is unreachable",
@@ -302,6 +302,15 @@ def cause(error: BaseException) -> str:
     text = str(error)
     known = next((words for mark, words in _CAUSES.items() if mark in text), None)
     return known or _CAPITAL.sub(" ", type(error).__name__).lower().removesuffix(" error")
+
+
+def trust_hint(error: BaseException) -> str | None:
+    """What to do about a certificate that is not trusted; None for another error."""
+    return (
+        "Trust its authority, a file in PEM: export SSL_CERT_FILE=/path/ca.pem"
+        if cause(error) == _NOT_TRUSTED
+        else None
+    )
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int | None]:

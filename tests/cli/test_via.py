@@ -23,6 +23,7 @@ from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, running
 from tests.servers import Script, scripted
 from workbench import __version__
+from workbench.cli import triage_via
 from workbench.local_server_request import post_here
 from workbench.serve.asked_triages import AskedTriages
 from workbench.serve.judge_groups import SparkJudge
@@ -275,6 +276,22 @@ def test_a_server_that_is_none_of_ours_is_told(tmp_path: Path, script: Script, w
 def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
     """With the way without it."""
     check(run_here("triage", "--via", "http://127.0.0.1:9", cwd=tmp_path), 5, "connection refused", "without --via")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_with_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server runs; it is this computer that does not know its authority."""
+
+    def refused(*_args: object) -> None:
+        raise requests.exceptions.SSLError(
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)"
+        )
+
+    monkeypatch.setattr(triage_via, "_posted", refused)
+    shown = run_here("triage", "--via", "https://serve.example", cwd=tmp_path)
+    check(shown, 5, "certificate verify failed", "SSL_CERT_FILE=/path/ca.pem", "without --via")
+    assert "Is it running" not in shown.stderr
 
 
 def test_a_server_steers_no_terminal(tmp_path: Path) -> None:

@@ -158,12 +158,13 @@ def _asked(url: str, token: str, body: bytes) -> tuple[int, bytes]:
         with Steps() as steps, steps.waiting(f"Triage by {url}", at_most_seconds=_SECONDS):
             return future.result(_SECONDS)
     except (OSError, ValueError) as error:
-        from workbench.http_client import cause
+        from workbench.http_client import cause, trust_hint
 
         words = str(error) if isinstance(error, ValueError) else cause(error)
+        first = f"{trust}." if (trust := trust_hint(error)) is not None else "Is it running (workbench serve)?"
         raise SourceUnreachableError(
             f"The server {url} cannot be asked: {words}.",
-            hint=f"Is it running (workbench serve)? Or: {_ELSEWHERE.lower()}",
+            hint=f"{first} Or: {_ELSEWHERE.lower()}",
         ) from None
 
 

@@ -25,7 +25,7 @@ from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
 from workbench.errors import SourceUnreachableError
-from workbench.http_client import NOT_TRUSTED, AnswerTooLargeError, RedirectRefusedError, WebSession, cause
+from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, trust_hint
 from workbench.profiles.profile_fit import RECENT_SECONDS
 from workbench.samples import STALE_NAN_BITS
 from workbench.window import Window
@@ -273,9 +273,7 @@ class AskedPrometheus:
                 ) from None
             raise SourceUnreachableError(
                 f"Prometheus at {host} cannot be reached: {cause(error)}.",
-                hint="Trust its authority, a file in PEM: export SSL_CERT_FILE=/path/ca.pem"
-                if cause(error) == NOT_TRUSTED
-                else "Is its URL correct?",
+                hint=trust_hint(error) or "Is its URL correct?",
             ) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(
