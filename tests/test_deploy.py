@@ -115,7 +115,7 @@ def test_commands_and_paths_are_those_of_the_program() -> None:
                 line.strip() for text in lines for line in text.splitlines() if line.strip().startswith("workbench ")
             ]
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                assert probe not in container or container[probe]["httpGet"]["path"] == "/healthz"
+                assert probe not in container or container[probe]["httpGet"]["path"] == "/livez"
     assert len(found) == 2
     assert [problem_of(Said(where="deploy", words=it.removeprefix("workbench "))) for it in found] == [None, None]
     user = re.search(r"--uid (\d+)", (FOLDER.parent / "Dockerfile").read_text(encoding="utf-8"))

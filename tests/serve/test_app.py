@@ -206,8 +206,8 @@ def test_a_full_disk_is_told_until_there_is_room_again(tmp_path: Path) -> None:
     store = office.store = office.worker.store = FullStore(tmp_path / "full.sqlite", clock=office.clock)
     with running(office) as server:
 
-        def health() -> int:
-            return requests.get(f"{server.url}/healthz", timeout=10).status_code
+        def health(path: str = "healthz") -> int:
+            return requests.get(f"{server.url}/{path}", timeout=10).status_code
 
         def take() -> int:
             return requests.post(f"{server.url}/alerts", webhook(alert()), headers=BEARER, timeout=20).status_code
@@ -216,6 +216,7 @@ def test_a_full_disk_is_told_until_there_is_room_again(tmp_path: Path) -> None:
         store.is_full = True
         assert take() == 503
         assert health() == 503
+        assert health("livez") == 200  # a new start would not help
         store.is_full = False
         assert take() == 200
         assert health() == 200

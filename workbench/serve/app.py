@@ -43,7 +43,7 @@ _MAX_FIELDS = 10
 _MAX_NOTE = 4000
 _MAX_AUTHOR = 80
 _MAX_SAID = 500
-_FOR_PROGRAMS = ("/api/", "/alerts", "/metrics", "/healthz", "/openapi.json", "/static/")
+_FOR_PROGRAMS = ("/api/", "/alerts", "/metrics", "/healthz", "/livez", "/openapi.json", "/static/")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -90,6 +90,7 @@ def application(server: Server) -> ASGIApp:
 
     routes = [
         Route("/healthz", api.healthz),
+        Route("/livez", api.livez),
         Route("/metrics", api.metrics),
         Route("/openapi.json", _openapi),
         Route("/alerts", program(api.alerts), methods=["POST"]),
@@ -203,12 +204,24 @@ class _Api:
 
     async def healthz(self, _request: Request) -> Response:
         """200 while alerts are taken and judged; 503 otherwise. Needs no token, and tells nothing else."""
+        refused = self._refused is not None and time.monotonic() - self._refused < _STUCK_SECONDS
+        return self._state("failing" if refused or await self._hangs() else self._begun())
+
+    async def livez(self, _request: Request) -> Response:
+        """503 where a new start may help. On a full disk it does not: who runs shows what it knows, and nobody new could begin."""
+        return self._state("failing" if await self._hangs() else self._begun())
+
+    def _begun(self) -> str:
+        return "ready" if self._server.worker.ready.is_set() else "starting"
+
+    @staticmethod
+    def _state(state: str) -> Response:
+        return JSONResponse({"state": state}, 503 if state == "failing" else 200)
+
+    async def _hangs(self) -> bool:
         worker, store = self._server.worker, self._server.store
         oldest = await run_in_threadpool(store.number, "SELECT min(received) FROM alert WHERE state = 'waiting'")
-        stuck = worker.leading and bool(oldest) and store.clock() - oldest > _STUCK_SECONDS
-        refused = self._refused is not None and time.monotonic() - self._refused < _STUCK_SECONDS
-        state = "failing" if stuck or refused or not worker.alive else "ready" if worker.ready.is_set() else "starting"
-        return JSONResponse({"state": state}, 503 if state == "failing" else 200)
+        return not worker.alive or (worker.leading and bool(oldest) and store.clock() - oldest > _STUCK_SECONDS)
 
     async def metrics(self, _request: Request) -> Response:
         """Metrics of the server. They name nothing, so they need no token."""

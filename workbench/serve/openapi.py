@@ -142,6 +142,16 @@ OPERATIONS: tuple[Operation, ...] = (
         },
     ),
     Operation(
+        path="/livez",
+        door="nobody",
+        kind="application/json",
+        summary="Whether a new start would help: for a liveness probe.",
+        answers={
+            200: "`state` is ready or starting.",
+            503: "An alert waits for over 10 minutes, or a thread has ended.",
+        },
+    ),
+    Operation(
         path="/metrics",
         door="nobody",
         kind="text/plain",
