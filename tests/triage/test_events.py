@@ -38,7 +38,7 @@ class Group:
     committed: Line
     start: Line | None = None
     failed: Line | None = None
-    word: str = "failed"  # as which these are counted
+    word: str = "failed"  # as which these are counted; "value": all are counted alike
     done: Line | None = None  # records that were handled; None: all that commits have passed
     members: int = 1
     counted: bool = True  # its handlers
@@ -70,8 +70,9 @@ class Group:
         batch.add("process_time", handler, stamps, done, stat="count")
         batch.add("process_time", handler, stamps, done * 0.01, stat="sum")
         failed = np.zeros(len(TIMES)) if self.failed is None else self.failed
-        batch.add("processed", handler, stamps, done - failed, stat="ok")
-        batch.add("processed", handler, stamps, failed, stat=self.word)
+        if self.word != "value":
+            batch.add("processed", handler, stamps, done - failed, stat="ok")
+        batch.add("processed", handler, stamps, failed if self.word != "value" else done, stat=self.word)
         return batch.to_arrow()
 
 
@@ -295,12 +296,17 @@ def test_a_word_that_nobody_knows_is_no_success(spark: Any) -> None:
     ever = failing("ever", 0.0)
     started, few = replace(failing("started", 0.3), word="dropped"), replace(failing("few", 0.01), word="dropped")
     ever = replace(ever, failed=np.floor(0.3 * (ever.committed - ever.committed[0])), word="dropped")
-    table = concat(it.samples() for it in (started, few, ever))
+    alike = replace(failing("alike", 0.0), word="value")
+    table = concat(it.samples() for it in (started, few, ever, alike))
     rows = rows_of(spark, table, window=WINDOW)
     assert {name: str(it.verdict) for name, it in rows.items()} == {
-        "started": "cannot_tell", "few": "healthy", "ever": "healthy",
+        "started": "cannot_tell", "few": "healthy", "ever": "healthy", "alike": "healthy",
     }  # fmt: skip
     assert rows["started"].reasons["failing"] == "own_words"
+    assert (rows["alike"].failing_share, rows["few"].failing_share) == (None, 0.0)
+    assert "nobody counts how attempts end" in str(
+        build_finding(rows["alike"], profiles=[load_profile("runtime")]).to_json()
+    )
     assert "30 % end with a word that is no outcome" in str(
         build_finding(rows["started"], profiles=[load_profile("runtime")]).to_json()
     )

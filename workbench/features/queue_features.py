@@ -52,6 +52,7 @@ PROCESSOR_FEATURES = {
     "failed": _outcomes(NOW, _FAILED),
     "outcomes": _outcomes(NOW, f"NOT {_UNNAMED}"),
     "unnamed": _outcomes(NOW, _UNNAMED),
+    "wordless": _outcomes(NOW, "coalesce(stat, 'value') = 'value'"),
     "failing_quarters": in_quarters(
         lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at, f"NOT {_UNNAMED}"))
     ),

@@ -145,6 +145,7 @@ class ProcessorFeatures:
         failing_baseline: share of failures in the best quarter of the baseline.
         unnamed: attempts beside these that ended with a word that is no outcome of ours; `unnamed_baseline` is their share of all, as
             `failing_baseline` is.
+        wordless: attempts that were counted without how they ended; None where none were.
         fill: of its fullest queue.
     """
 
@@ -163,6 +164,7 @@ class ProcessorFeatures:
     failing_baseline: float | None
     unnamed: float | None
     unnamed_baseline: float | None
+    wordless: float | None
     fill: float | None
 
 

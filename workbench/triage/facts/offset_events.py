@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from workbench.features.subscription_measurements import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
 from workbench.judgement_numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SEVERAL, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processor_facts import ProcessorFacts
@@ -144,17 +144,22 @@ class Events(ProcessorFacts):
         """Arrivals as a multiple of the baseline's."""
         return ratio(self.arrival_per_second, self.arrival_baseline_per_second)
 
+    @cached_property
+    def _with_outcomes(self) -> list[ProcessorFeatures]:
+        """Where somebody counts how attempts end: that none is counted to fail is then more than that nobody counts."""
+        return [p for p in self.processors if p.wordless is None or p.failed is not None]
+
     @fact
     def failing_share(self) -> Number:
-        """Failures, of all attempts that ended."""
-        ended = sum(p.outcomes or 0.0 for p in self.processors)
-        return ratio(sum(p.failed or 0.0 for p in self.processors), ended)
+        """Failures, of all attempts that ended; None where nobody counts how they end."""
+        ended = sum(p.outcomes or 0.0 for p in self._with_outcomes)
+        return ratio(sum(p.failed or 0.0 for p in self._with_outcomes), ended)
 
     @fact
     def failing_baseline_share(self) -> Number:
         """The same in the baseline."""
-        ended = sum(p.outcomes or 0.0 for p in self.processors)
-        return ratio(total(times(p.failing_baseline, p.outcomes) for p in self.processors if p.outcomes), ended)
+        ended = sum(p.outcomes or 0.0 for p in self._with_outcomes)
+        return ratio(total(times(p.failing_baseline, p.outcomes) for p in self._with_outcomes if p.outcomes), ended)
 
     @fact
     def unnamed_share(self) -> Number:
