@@ -13,6 +13,7 @@ from workbench.history.member_stories import (
     disproved,
     members_of,
     moved_by_hand,
+    rejoined,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, Track
 from workbench.history.partition_series import PartitionHistory as PartitionStory
@@ -228,3 +229,29 @@ def test_commits_of_all_partitions_that_went_back_at_once_were_reset() -> None:
     parts = {number: PartitionStory(back=50.0, back_ago=120.0, moved_ago=5.0) for number in range(2)}
     back_amid_members(Track(AT, np.full(len(AT), 3.0)), parts)
     assert not any(it.back_amid_members for it in parts.values())
+
+
+STABLE, PREPARING = 4.0, 2.0
+
+
+def seen_rejoining(begin: float, end: float, every: float) -> Track:
+    """A group that is seen rejoining for a sample, every so many seconds, between two times."""
+    at = np.arange(-3600.0, 0.1, 30.0)
+    return Track(at, np.where((at >= begin) & (at <= end) & ((at - begin) % every < 15), PREPARING, STABLE))
+
+
+@pytest.mark.parametrize(
+    ("state", "times"),
+    [
+        (seen_rejoining(-1500, 0, 90), 17),
+        (seen_rejoining(-1500, -60, 90), 17),  # it is quiet for as long as between two of them, once more
+        (seen_rejoining(-1500, -600, 90), 0),  # over
+        (seen_rejoining(-400, 0, 60), 0),  # a deploy may take so long
+        (seen_rejoining(-1500, 0, 3000), 0),  # once
+        (Track(np.arange(-3600.0, 0.1, 30.0), np.full(121, PREPARING)), 0),  # it was never seen to be stable
+    ],
+    ids=["storm", "still", "over", "deploy", "once", "never"],
+)
+def test_a_state_that_is_left_again_and_again_counts_rebalances(state: Track, times: int) -> None:
+    """Where nobody counts them: as many as were seen at least, while that goes on."""
+    assert rejoined(state, -1800.0) == times

@@ -56,6 +56,7 @@ GROUP_FEATURES = {
     "work_since_onset": of("max", "last", STORY, stat="group_work_since_onset"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "emptied": of("max", "last", STORY, stat="group_emptied"),
+    "rejoined": of("max", "last", STORY, stat="group_rejoined"),
     "comes_again": of("max", "last", STORY, stat="group_comes_again"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
     "shared_stand_seconds": of("max", "last", STORY, stat="group_shared_stand"),

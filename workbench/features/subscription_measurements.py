@@ -195,6 +195,8 @@ class MeasuredSubscription:
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
         queued_more: by how much the shortest a queue is of late exceeds its usual length, where nothing tells how much it holds.
+        rejoined: how often the group was seen to leave its stable state for a rebalance in the time that is judged, for longer than a
+            deploy takes and still; None: not so, or nobody tells its state.
         emptied: how often the group's last member has gone in the time that is judged; None: never, as far as members are counted.
         cpu_stopped_share, cpu_stopped_before: of the periods of their CPU limit, those in which it stopped its processes.
         gc_share, gc_share_before: of the time, what its processes took to collect garbage.
@@ -259,6 +261,7 @@ class MeasuredSubscription:
     shared_stand_seconds: float | None
     count_disproved: float | None
     emptied: float | None
+    rejoined: float | None
     comes_again: float | None
     live_members: int | None
     baseline_members: int | None

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from workbench.history.handled_counts import counters_of
 from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, pace_of, stretches, tracks_of
-from workbench.judgement_numbers import FEW_SAMPLES, MOST
+from workbench.judgement_numbers import DEPLOY_SECONDS, FEW_SAMPLES, MISSED, MOST
 from workbench.quantiles import median
 from workbench.samples import grown
 from workbench.signals import FAILURES, GROUP_STATES, SIGNALS, Grain, ProcessingOutcome
 from workbench.window import Window
 
 _Lines = Iterable[tuple[Mapping[str, Any], Track]]
+_REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 _TRIED = (*FAILURES, ProcessingOutcome.RETRY)
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
@@ -197,6 +198,29 @@ def emptied(counted: Track, since: float) -> int:
     """How often the last member of a group has gone, since a time."""
     gone = (counted.value[1:] == 0) & (counted.value[:-1] > 0)
     return int((gone & (counted.at[1:] > since)).sum())
+
+
+def states_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
+    """The state of each group over time (`signals.GROUP_STATES`), of samples in the order of `SERIES_ORDER`, then time."""
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_state"), pc.is_valid(samples["value"])))
+    return {(it["cluster"], it["group"]): line for it, line in tracks_of(rows, ("cluster", "group", "signal"), window)}
+
+
+def rejoined(state: Track, since: float) -> int:
+    """How often a group was seen to leave its stable state for a rebalance, since a time: at least so often, as samples miss some.
+
+    0 if that is over, or has gone on for no longer than a deploy takes.
+    """
+    waits = np.isin(state.value, _REJOINING)
+    left = state.at[1:][waits[1:] & (state.value[:-1] == GROUP_STATES["stable"])]
+    left = left[left > since]
+    if (
+        len(left) < 2
+        or left[-1] - left[0] <= DEPLOY_SECONDS
+        or state.at[-1] - left[-1] > MISSED * np.max(np.diff(left))
+    ):
+        return 0
+    return len(left)
 
 
 def _none_since(counted: Track) -> float | None:

@@ -22,6 +22,8 @@ from workbench.history.member_stories import (
     emptied,
     members_of,
     moved_by_hand,
+    rejoined,
+    states_of,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
@@ -80,15 +82,17 @@ class JudgedHistory:
 class Chronicle:
     """Stories by partition, and the judged time of each subscription that differs from the window; of these the members, too.
 
-    `emptied` says how often the last member of its group has gone since then. `repeated` says for how long the source of a
-    subscription's offsets has repeated them, in seconds: all of them stand, and its handlers go on. `disproved` are groups whose
-    commits moved on while an exporter counted no member. `shared_stand` says for how long handlers stand that no single client has.
+    `emptied` says how often the last member of its group has gone since then, `rejoined` how often it was seen to rebalance.
+    `repeated` says for how long the source of a subscription's offsets has repeated them, in seconds: all of them stand, and its
+    handlers go on. `disproved` are groups whose commits moved on while an exporter counted no member. `shared_stand` says for how
+    long handlers stand that no single client has.
     """
 
     stories: Mapping[Subscription, Mapping[int, PartitionHistory]]
     judged: Mapping[Subscription, JudgedHistory]
     members: Mapping[Subscription, Mapping[str, MemberStory]] = field(default_factory=dict)
     emptied: Mapping[Subscription, int] = field(default_factory=dict)
+    rejoined: Mapping[Subscription, int] = field(default_factory=dict)
     repeated: Mapping[Subscription, float] = field(default_factory=dict)
     disproved: frozenset[Subscription] = frozenset()
     shared_stand: Mapping[Subscription, float] = field(default_factory=dict)
@@ -138,6 +142,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
                 story.turn, story.best_pace, story.returned_ago = turn, paces.get(number), back
     of_members, shared = members_of(samples, window, {key[:2] for key in judged})
     end_us = round(window.end.timestamp() * _MICRO)
+    states = states_of(samples, window) if judged else {}
     members = {}
     since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}
     for key, found in judged.items():
@@ -150,6 +155,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         judged=judged,
         members=members,
         emptied={key: emptied(counts[key[:2]], since[key]) for key in since if key[:2] in counts},
+        rejoined={key: rejoined(states[key[:2]], since[key]) for key in since if key[:2] in states},
         repeated=repeated,
         disproved=wrong_counts,
         shared_stand={key: shared[key[:2]] for key in judged if key[:2] in shared},
@@ -342,6 +348,8 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
         yield Fact(key, None, "group_work_since_onset", float(judged.work_from_us > judged.start_us))
         if times := chronicle.emptied.get(key):
             yield Fact(key, None, "group_emptied", float(times))
+        if times := chronicle.rejoined.get(key):
+            yield Fact(key, None, "group_rejoined", float(times))
         if (stand := chronicle.shared_stand.get(key)) is not None:
             yield Fact(key, None, "group_shared_stand", stand)
         for name, it in chronicle.members.get(key, {}).items():

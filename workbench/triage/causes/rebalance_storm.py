@@ -62,6 +62,8 @@ def rebalances_counted(row: Row, noun: str | None = None) -> str:
         return f"{plural(row.passing_rounds, 'time')} in the window new members started and were gone again"
     if row.reasons.get("rebalancing") == "crashing":
         return f"a member started anew {plural(row.most_restarts or 0, 'time')} in the window"
+    if row.reasons.get("rebalancing") == "seen":
+        return f"it was seen to leave its stable state {plural(round(row.rejoined or 0), 'time')} since it began"
     if not row.rebalances and row.emptied:
         return f"{plural(round(row.emptied), 'time')} in the window nobody was left in the group"
     if not row.rebalances and row.answers.get("rebalancing") is Answer.YES:
@@ -183,6 +185,13 @@ QUESTION = Node(
             "a member starts anew again and again, more often than by a deploy and its rollback, whatever rebalances are counted",
             lambda row: all_of(_crashes(row), _is_seldom(row) is not False),
             Operand("most_restarts", "times in the window", ">", setting="deploy_restarts"),
+        ),
+        proves(
+            "seen",
+            "nobody counts rebalances, and the group was seen to leave its stable state so often, for longer than a deploy takes, and"
+            " does so still",
+            lambda row: row.rebalances is None and at_least(row.rejoined, row.limits.rebalances),
+            Operand("rejoined", "times", ">=", setting="rebalances"),
         ),
         leaves_open(
             "not_counted",
