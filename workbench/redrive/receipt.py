@@ -136,9 +136,10 @@ def load_of(plan: RedrivePlan, now: RedriveNow) -> list[str]:
         (quotas.producer_bytes, max((it[1] for it in loads.values()), default=0), "write"),
     ):
         if limit:
-            least = duration(most / limit)
+            # A quota counts bytes as they are sent, and the plan knows records as they are written.
             found.append(
-                f"Quota of {quotas.user} to {what}: {size(limit)}/s for each broker, so it takes at least {least}."
+                f"Quota of {quotas.user} to {what}: {size(limit)}/s for each broker, so it takes about {duration(most / limit)}, and"
+                " less where records are compressed."
             )
     if not quotas.consumer_bytes and not quotas.producer_bytes:
         found.append(f"Quotas of {quotas.user}: none.")
