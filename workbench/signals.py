@@ -85,6 +85,7 @@ GROUP_STATES: dict[str, int] = {
     "reconciling": 3,
     "not_ready": 2,
 }
+REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
 # Offsets that mean "none": -1 is "no record", -1001 is librdkafka's "never committed" (both observed on real exporters and brokers).
 SENTINELS = (-1.0, -1001.0)
@@ -99,8 +100,7 @@ class Signal:
     kind: Kind
     grain: Grain
     help: str
-    # Whether a negative value can only be an exporter's placeholder for "none".
-    sentinel: bool = False
+    sentinel: bool = False  # whether a negative value can only be an exporter's placeholder for "none"
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from workbench.collect.limited_parquet import Room, footer_within, read_bounded
-from workbench.collect.parquet_footer import MOST_FOOTER_BYTES, FooterTooLargeError, read_footer
+from workbench.collect.parquet_footer import MOST_FOOTER_BYTES, TooLargeError, read_footer
 from workbench.collect.thrift_compact import CompactReader
 from workbench.samples import SAMPLES_SCHEMA
 
@@ -126,7 +126,7 @@ def test_a_footer_without_end_is_refused_before_it_is_read(tmp_path: Path) -> No
         out.truncate(MOST_FOOTER_BYTES + 100)
         out.seek(0, io.SEEK_END)
         out.write((MOST_FOOTER_BYTES + 1).to_bytes(4, "little") + b"PAR1")
-    with file.open("rb") as found, pytest.raises(FooterTooLargeError):
+    with file.open("rb") as found, pytest.raises(TooLargeError):
         read_footer(found)
 
 

@@ -14,6 +14,7 @@ from workbench.history.member_stories import (
     members_of,
     moved_by_hand,
     rejoined,
+    states_of,
 )
 from workbench.history.partition_series import Bounds, MeasuredPartition, Track
 from workbench.history.partition_series import PartitionHistory as PartitionStory
@@ -72,13 +73,13 @@ def test_commits_disprove_a_count_of_none(moves: list[float], wrong: bool) -> No
     counts = np.where(TIMES < -100, 3.0, 0.0)
     samples = Story().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
     usual = list(np.arange(-170.0, -110.0, 10.0))
-    assert bool(disproved(counts_of(samples, WINDOW), commits(usual + moves))) is wrong
+    assert bool(disproved(counts_of(samples, WINDOW, states_of(samples, WINDOW)), commits(usual + moves))) is wrong
 
 
 def test_a_count_with_members_is_not_disproved() -> None:
     """It says what it should."""
     samples = Story().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
-    assert not disproved(counts_of(samples, WINDOW), commits([-60.0, -45.0, -30.0, -15.0]))
+    assert not disproved(counts_of(samples, WINDOW, states_of(samples, WINDOW)), commits([-60.0, -45.0, -30.0, -15.0]))
 
 
 AT = np.arange(-3600.0, 1.0, 30.0)

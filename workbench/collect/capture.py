@@ -41,7 +41,8 @@ from workbench.collect.capture_info import (
     read_info,
     write_info,
 )
-from workbench.collect.limited_parquet import Room, TooLargeError, read_bounded
+from workbench.collect.limited_parquet import Room, read_bounded
+from workbench.collect.parquet_footer import TooLargeError
 from workbench.errors import DamagedCaptureError, UsageError, WindowError
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line

@@ -16,16 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from workbench.collect.parquet_footer import FooterTooLargeError, ParquetFooter, read_footer
+from workbench.collect.parquet_footer import ParquetFooter, TooLargeError, read_footer
 from workbench.collect.parquet_page_sizes import DELTA_BYTE_ARRAY, pages_of
 
 _BATCH_ROWS = 1 << 20  # enough for most captures in one step; 12 MB for a column of numbers
 _COPIES = 2  # of a page: as it was decompressed, and its dictionary
 _LEAST_ROW_BYTES = 40  # bytes of a member's columns with empty text; a sample takes 60
-
-
-class TooLargeError(Exception):
-    """The decoded file exceeds the memory limit."""
 
 
 @dataclass(slots=True)
@@ -84,7 +80,7 @@ def footer_within(source: Path | bytes, schema: pa.Schema, room: Room) -> tuple[
 def _checked(source: Path | bytes, schema: pa.Schema, room: Room) -> tuple[ParquetFooter, dict[str, list[int]]]:
     """The footer, and what the pages of each column take, for each group of rows."""
     with _opened(source) as data:
-        footer = _footer(cast(BinaryIO, data))
+        footer = read_footer(cast(BinaryIO, data))
         with pq.ParquetFile(data) as file:
             there, paths = file.schema_arrow, [file.schema.column(at).path for at in range(len(file.schema))]
         for field in schema:
@@ -106,14 +102,7 @@ def footer_of(source: Path | bytes) -> ParquetFooter:
         TooLargeError: if it is larger than any that is written here. OSError, ValueError: if it cannot be read.
     """
     with _opened(source) as data:
-        return _footer(cast(BinaryIO, data))
-
-
-def _footer(data: BinaryIO) -> ParquetFooter:
-    try:
-        return read_footer(data)
-    except FooterTooLargeError:
-        raise TooLargeError from None
+        return read_footer(cast(BinaryIO, data))
 
 
 def _opened(source: Path | bytes) -> pa.NativeFile:

@@ -65,15 +65,15 @@ class ParquetFooter:
         return all(group[name].null_count == group[name].num_values for group in self.groups)
 
 
-class FooterTooLargeError(ValueError):
-    """The footer is larger than any that is written here."""
+class TooLargeError(Exception):
+    """A footer is larger than any that is written here, or a decoded file exceeds the memory limit."""
 
 
 def read_footer(file: BinaryIO) -> ParquetFooter:
     """Read the footer of a file, wherever the file stands.
 
     Raises:
-        FooterTooLargeError: if it has more than 16 MiB. ValueError: if it cannot be read. OSError: as the file.
+        TooLargeError: if it has more than 16 MiB. ValueError: if it cannot be read. OSError: as the file.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - _FIRST_READ_BYTES, 0))
@@ -82,7 +82,7 @@ def read_footer(file: BinaryIO) -> ParquetFooter:
     if tail[-4:] != _MAGIC or length > size - _TAIL_BYTES:
         raise ValueError("it has no Parquet footer")
     if length > MOST_FOOTER_BYTES:
-        raise FooterTooLargeError("its footer is too large")
+        raise TooLargeError
     begin = len(tail) - _TAIL_BYTES - length
     if begin < 0:
         file.seek(size - _TAIL_BYTES - length)

@@ -36,8 +36,7 @@ class CompactReader:
         """
         found: dict[int, Any] = {}
         field = 0
-        if depth > _DEEPEST:
-            raise ValueError("a struct is nested too deeply")
+        _check_depth(depth)
         while head := self._byte():
             step, kind = head >> 4, head & 15
             field = field + step if step else self._number()
@@ -75,9 +74,8 @@ class CompactReader:
             for _ in range(size):
                 self._pass(of, depth + 1, in_struct=False)
         elif kind == _MAP:
+            _check_depth(depth)
             size = self._varint()
-            if depth > _DEEPEST:
-                raise ValueError("a map is nested too deeply")
             kinds = self._byte() if size else 0
             for _ in range(size):
                 self._pass(kinds >> 4, depth + 1, in_struct=False)
@@ -89,8 +87,7 @@ class CompactReader:
 
     def _list_head(self, depth: int) -> tuple[int, int]:
         """Its length, and the kind of its items."""
-        if depth > _DEEPEST:
-            raise ValueError("a list is nested too deeply")
+        _check_depth(depth)
         head = self._byte()
         size = head >> 4
         return self._varint() if size == _LONG else size, head & 15
@@ -118,3 +115,8 @@ class CompactReader:
     def _number(self) -> int:
         zigzag = self._varint()
         return zigzag >> 1 ^ -(zigzag & 1)
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _DEEPEST:
+        raise ValueError("a struct is nested too deeply")

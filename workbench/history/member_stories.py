@@ -16,11 +16,10 @@ from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Trac
 from workbench.judgement_numbers import DEPLOY_SECONDS, FEW_SAMPLES, MISSED, MOST
 from workbench.quantiles import median
 from workbench.samples import grown
-from workbench.signals import FAILURES, GROUP_STATES, SIGNALS, Grain, ProcessingOutcome
+from workbench.signals import FAILURES, GROUP_STATES, REJOINING, SIGNALS, Grain, ProcessingOutcome
 from workbench.window import Window
 
 _Lines = Iterable[tuple[Mapping[str, Any], Track]]
-_REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 _TRIED = (*FAILURES, ProcessingOutcome.RETRY)
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
@@ -174,24 +173,25 @@ def compare(members: Mapping[str, MemberStory], since: float) -> None:
             members[name].busy = max(seconds for _, seconds in mine.values()) / (members[name].last - since)
 
 
-def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
+def states_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
+    """The state of each group over time (`signals.GROUP_STATES`), of samples in the order of `SERIES_ORDER`, then time."""
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_state"), pc.is_valid(samples["value"])))
+    return {(it["cluster"], it["group"]): line for it, line in tracks_of(rows, ("cluster", "group", "signal"), window)}
+
+
+def counts_of(
+    samples: pa.Table, window: Window, states: Mapping[tuple[str, str], Track]
+) -> dict[tuple[str, str], Track]:
     """How many members each group was counted with, over time; where none are counted, 0 or 1 by its state.
 
     Samples are in the order of `SERIES_ORDER`, then time.
     """
-    wanted = pc.is_in(samples["signal"], pa.array(["group_members", "group_state"]))
-    counted: dict[tuple[str, str], Track] = {}
-    stated: dict[tuple[str, str], Track] = {}
-    rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["value"])))
-    for label, line in tracks_of(rows, ("cluster", "group", "signal"), window):
-        if len(line) < 2:
-            continue
-        key = label["cluster"], label["group"]
-        if label["signal"] == "group_members":
-            counted[key] = line
-        else:
-            stated[key] = Track(line.at, (line.value > GROUP_STATES["empty"]).astype(float))
-    return {**stated, **counted}
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
+    counted = {
+        (it["cluster"], it["group"]): line for it, line in tracks_of(rows, ("cluster", "group", "signal"), window)
+    }
+    stated = {key: Track(it.at, (it.value > GROUP_STATES["empty"]).astype(float)) for key, it in states.items()}
+    return {key: line for known in (stated, counted) for key, line in known.items() if len(line) >= 2}
 
 
 def emptied(counted: Track, since: float) -> int:
@@ -200,18 +200,12 @@ def emptied(counted: Track, since: float) -> int:
     return int((gone & (counted.at[1:] > since)).sum())
 
 
-def states_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
-    """The state of each group over time (`signals.GROUP_STATES`), of samples in the order of `SERIES_ORDER`, then time."""
-    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_state"), pc.is_valid(samples["value"])))
-    return {(it["cluster"], it["group"]): line for it, line in tracks_of(rows, ("cluster", "group", "signal"), window)}
-
-
 def rejoined(state: Track, since: float) -> int:
     """How often a group was seen to leave its stable state for a rebalance, since a time: at least so often, as samples miss some.
 
     0 if that is over, or has gone on for no longer than a deploy takes.
     """
-    waits = np.isin(state.value, _REJOINING)
+    waits = np.isin(state.value, REJOINING)
     left = state.at[1:][waits[1:] & (state.value[:-1] == GROUP_STATES["stable"])]
     left = left[left > since]
     if (

@@ -121,7 +121,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
         stories.setdefault((cluster, group, topic), {})[partition] = story
     _explain_skips(samples, window, stories, measured, bounds)
-    counts = counts_of(samples, window)
+    states = states_of(samples, window)
+    counts = counts_of(samples, window, states)
     wrong_counts = disproved(counts, measured)
     for key, parts in stories.items():
         if key not in wrong_counts and (counted := counts.get(key[:2])) is not None:
@@ -142,7 +143,6 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
                 story.turn, story.best_pace, story.returned_ago = turn, paces.get(number), back
     of_members, shared = members_of(samples, window, {key[:2] for key in judged})
     end_us = round(window.end.timestamp() * _MICRO)
-    states = states_of(samples, window) if judged else {}
     members = {}
     since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}
     for key, found in judged.items():

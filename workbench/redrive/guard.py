@@ -63,9 +63,8 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
     if now.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
         return [Refusal(code=now.state.value, message=f"{ended_words(plan, now.state)}.")]
     found = _topics(plan, now.cluster)
-    if (
-        plan.topic not in now.cluster.denied
-    ):  # whose logs and commits brokers do not show: a position would look expired
+    # Brokers show neither logs nor commits of a topic that they hide: a position would look expired.
+    if plan.topic not in now.cluster.denied:
         found += [*_position(plan, now), *_letters(plan, now, limits)]
     found += [Refusal(code="not_allowed", message=words) for words in now.lacking]
     short = now.cluster.under_replicated

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.limited_parquet import TooLargeError
-from workbench.collect.parquet_footer import ParquetFooter
+from workbench.collect.parquet_footer import ParquetFooter, TooLargeError
 from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError, SourceUnreachableError
 from workbench.files import writing
 from workbench.humanize import first_line

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workbench.collect.parquet_footer import TooLargeError
 from workbench.errors import DamagedCaptureError, SlotReplacedError, WorkbenchError
 from workbench.files import atomic_write, writing
 from workbench.limited_reads import first_problem
@@ -131,7 +132,7 @@ class ObjectFiles:
         for path, _ in self.parts(slot)[:1]:
             try:
                 return told_reading(path.footer())
-            except (FileNotFoundError, ValueError):
+            except (FileNotFoundError, ValueError, TooLargeError):
                 return None  # replaced meanwhile, or damaged, which is told when it is read
         return None
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
-from workbench.collect.limited_parquet import Room, TooLargeError, footer_within, spread_bytes
-from workbench.collect.parquet_footer import ColumnChunk, ParquetFooter
+from workbench.collect.limited_parquet import Room, footer_within, spread_bytes
+from workbench.collect.parquet_footer import ColumnChunk, ParquetFooter, TooLargeError
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from workbench.collect.limited_parquet import TooLargeError, footer_of
+from workbench.collect.limited_parquet import footer_of
+from workbench.collect.parquet_footer import TooLargeError
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
 from workbench.sweep.reads_while_replaced import listed, steadily
 from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading

@@ -110,9 +110,8 @@ class KafkaSink:
         self._producer: Any = None
         self._in_transaction = False
         self._opened, self._sent, self._careful = 0.0, 0, False
-        self._targets: dict[
-            str, bool
-        ] = {}  # of this transaction; whether the client has chosen partitions by the key there
+        # Of this transaction; and whether the client has chosen partitions by the key there.
+        self._targets: dict[str, bool] = {}
         self._failed: Any = None
         self._named: dict[Place, str] = {}
 
@@ -301,9 +300,8 @@ class KafkaSink:
                 found = self._producer.list_topics(topic, timeout=self._timeout).topics[topic]
             except KafkaException as error:
                 raise self._refused("ask for the partitions of its target", error) from None
-            if (
-                found.error is not None
-            ):  # the caller asks whether it is gone: a broker that restarts may not know it either
+            # The caller asks whether it is gone: a broker that restarts may not know it either.
+            if found.error is not None:
                 raise self._refused(_PRODUCE, found.error)
             if is_by_key and len(found.partitions) != planned.get(topic, len(found.partitions)):
                 raise GuardError(

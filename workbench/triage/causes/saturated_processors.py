@@ -7,10 +7,9 @@ from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
 from workbench.triage.causes.burst import FAR_MORE
 from workbench.triage.finding import Action, Scope
-from workbench.triage.operand import Operand
 from workbench.triage.question_types import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.shared_actions import DUMPS, more_threads
-from workbench.triage.status.limited_by_own_work import LOST_PACE
+from workbench.triage.status.limited_by_own_work import FULL, LOST_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Verdict
 
@@ -32,7 +31,7 @@ QUESTION = Node(
             "queues",
             "it has queues of its own, and they are full at usual process times: too few threads",
             lambda row: row.has_queues and row.full_queues,
-            Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
+            FULL,
         ),
         leaves_open(
             "room",

@@ -7,7 +7,7 @@ from math import floor
 
 from workbench.features.subscription_measurements import MemberFeatures
 from workbench.judgement_numbers import APART, BUSY, LESS, MISSED, PART, PAUSE_SECONDS, SEVERAL, STABLE_STATE
-from workbench.signals import GROUP_STATES
+from workbench.signals import REJOINING
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.facts.stuck_or_hot_partitions import Partitions
@@ -26,8 +26,6 @@ from workbench.triage.facts.unknown_numbers import (
 )
 from workbench.triage.facts.work_or_arrivals import told
 from workbench.triage.operand import first_of
-
-_REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
 
 class Members(Partitions):
@@ -90,7 +88,7 @@ class Members(Partitions):
     def rejoining(self) -> Known:
         """Its members wait for each other, most of the time and now."""
         state = self.group_state
-        return all_of(None if state is None else state in _REJOINING, below(self.group_state_mean, STABLE_STATE))
+        return all_of(None if state is None else state in REJOINING, below(self.group_state_mean, STABLE_STATE))
 
     @fact
     def loses_all_members(self) -> bool:

@@ -18,6 +18,9 @@ HAS_ROOM = Operand(
 )
 
 
+FULL = Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio")
+
+
 def queues_are_full(row: Row) -> Known:
     """Whether queue length or enqueue time say so."""
     return any_of(row.queue_long, row.entry_slow)
@@ -123,7 +126,7 @@ QUESTION = Node(
             "full",
             "one of its queues is full",
             lambda row: row.has_queues and row.full_queues,
-            Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
+            FULL,
         ),
         yes(
             "delayed",
