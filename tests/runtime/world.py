@@ -420,11 +420,19 @@ class World:
 
     def remake(self, partition: int) -> None:
         part = ("t", partition)
-        if self.broker.committed.get(part) and part not in self.broker.commit_epochs:
-            return  # a commit from before the first record has no leader epoch: if the log grows beyond it, nothing can tell
+        if self._has_no_epoch(part):
+            return  # a commit from before the first record: if the log grows beyond it, nothing can tell
         self.broker.remake(part)
         self.cut.add(partition)
         self.begin[part] = 0
+
+    def _has_no_epoch(self, part: TopicPartition) -> bool:
+        """Whether a commit that is stored, or that is due when something was skipped, has no leader epoch."""
+        if self.broker.committed.get(part) and part not in self.broker.commit_epochs:
+            return True
+        states = [it for consumer in self.task.consumers if (it := consumer.partitions.get(part)) is not None]
+        due = [(it, offset) for it in states if (offset := it.tracker.committable()) and not it.is_committed]
+        return any(not any(first < offset for first, _ in state.epochs) for state, offset in due)
 
     def crash(self) -> None:
         """As `kill -9`: nothing is finished or committed any more; a new process has no partition yet."""
