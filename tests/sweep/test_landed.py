@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -168,3 +170,23 @@ def test_a_summary_that_cannot_be_written_is_an_error_of_its_own(
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError, match=r"store .*/file/store cannot be written: Not a directory"):
         make_store(tmp_path / "file" / "store", store.info)
+
+
+def test_no_thread_reads_ahead(tmp_path: Path) -> None:
+    """One that still read when a file's damage was found has ended the process: what it read into was gone."""
+    path, digest = forged(tmp_path, SAMPLES)
+    code = f"""if True:
+        from pathlib import Path
+        import psutil
+        from tests.sweep.test_landed import READERS, SAMPLES_SCHEMA
+        from workbench.collect.limited_parquet import Room, read_bounded
+
+        before = psutil.Process().num_threads()
+        for read in READERS.values():
+            read(Path({str(path)!r}), {digest!r})
+        read_bounded(Path({str(path)!r}), SAMPLES_SCHEMA, Room(1 << 30))
+        print(before, psutil.Process().num_threads())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    before, after = done.stdout.split()
+    assert before == after, done.stderr

@@ -81,7 +81,7 @@ def _checked(source: Path | bytes, schema: pa.Schema, room: Room) -> tuple[Parqu
     """The footer, and what the pages of each column take, for each group of rows."""
     with _opened(source) as data:
         footer = read_footer(cast(BinaryIO, data))
-        with pq.ParquetFile(data) as file:
+        with parquet_file(data) as file:
             there, paths = file.schema_arrow, [file.schema.column(at).path for at in range(len(file.schema))]
         for field in schema:
             if field.name not in there.names:
@@ -105,6 +105,18 @@ def footer_of(source: Path | bytes) -> ParquetFooter:
         return read_footer(cast(BinaryIO, data))
 
 
+def parquet_file(source: Path | bytes | pa.NativeFile, *, texts: Sequence[str] = ()) -> pq.ParquetFile:
+    """Arrow's reader of an untrusted file; read it with `use_threads=False`.
+
+    No thread reads ahead of it: such a thread goes on after an error, and has ended the process when what it read into was gone.
+
+    Args:
+        texts: columns that are decoded as dictionaries.
+    """
+    data = pa.BufferReader(source) if isinstance(source, bytes) else source
+    return pq.ParquetFile(data, read_dictionary=list(texts), pre_buffer=False)
+
+
 def _opened(source: Path | bytes) -> pa.NativeFile:
     return pa.OSFile(str(source)) if isinstance(source, Path) else pa.BufferReader(source)
 
@@ -114,7 +126,7 @@ def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.Chun
     if page_bytes * _COPIES > room.left_bytes:
         raise TooLargeError
     is_text = pa.types.is_string(field.type)
-    with pq.ParquetFile(path, read_dictionary=[field.name] if is_text else []) as file:
+    with parquet_file(path, texts=[field.name] if is_text else []) as file:
         parts = []
         for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name], use_threads=False):
             [found] = batch.columns

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workbench.collect.limited_parquet import parquet_file
 from workbench.collect.parquet_footer import TooLargeError
 from workbench.errors import DamagedCaptureError, SlotReplacedError, WorkbenchError
 from workbench.files import atomic_write, writing
@@ -257,6 +258,6 @@ def _reader(
         for batch in batches:
             for number in batch["id"].to_pylist():
                 data = ObjectFile.at(addresses[number]).read_bytes()
-                yield from pq.read_table(pa.BufferReader(data), columns=schema.names).cast(schema).to_batches()
+                yield from parquet_file(data).read(columns=schema.names, use_threads=False).cast(schema).to_batches()
 
     return read

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
-from workbench.collect.limited_parquet import Room, footer_within, spread_bytes
+from workbench.collect.limited_parquet import Room, footer_within, parquet_file, spread_bytes
 from workbench.collect.parquet_footer import ColumnChunk, ParquetFooter, TooLargeError
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.humanize import first_line
@@ -51,7 +51,7 @@ def whole_file(path: Path, digest: str) -> pa.Table:
     def read() -> pa.Table:
         data = content(path, digest)
         file, room = _opened(data, _known(data))
-        return _as_samples(file.read(columns=SAMPLES_SCHEMA.names), room)
+        return _as_samples(file.read(columns=SAMPLES_SCHEMA.names, use_threads=False), room)
 
     return _read(path, read)
 
@@ -219,7 +219,7 @@ def _opened(source: Path | bytes, known: _Known) -> tuple[pq.ParquetFile, Room]:
     """A file with its texts as dictionaries: a few names for a hundred thousand rows; and the memory that is left beside its pages."""
     room = Room(memory_limit_gib() * 2**30)
     room.take(known.taken_bytes)
-    return pq.ParquetFile(source if isinstance(source, Path) else pa.BufferReader(source), read_dictionary=_TEXTS), room
+    return parquet_file(source, texts=_TEXTS), room
 
 
 def _as_samples(table: pa.Table, room: Room) -> pa.Table:
