@@ -23,7 +23,7 @@ PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and no
 BOUNDED := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 test: $(READY)  ## what must hold on every commit: lint, unit tests, tests with Spark and with a real Kafka, beside each other
-	@FIRST="$(BIN)/workbench lab setup" BESIDE="$(MAKE) -s lint" PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 $(BOUNDED) -- $(PARTS)
+	@FIRST="$(BIN)/workbench lab setup" BESIDE="$(MAKE) -s lint" GENTLE="judged spark" PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 $(BOUNDED) -- $(PARTS)
 
 coverage: $(READY)  ## the same tests, and which lines of the package they have not run
 	@rm -rf build/coverage; mkdir -p build/coverage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import sys
@@ -115,7 +116,8 @@ def health_5k() -> Result:
             "report", "run", "health", "--cluster", "fleet", "--config", settings, "--output", Path(room) / "out", "--json",
             "--since", f"{since:%Y-%m-%dT%H:%M:%SZ}", "--until", f"{END:%Y-%m-%dT%H:%M:%SZ}",
         )  # fmt: skip
-        assert ran.document.get("subscriptions") == _HEALTH_GROUPS, ran.document
+        found = json.loads((Path(ran.document["folder"]) / "result.json").read_text())
+        assert found.get("subscriptions") == _HEALTH_GROUPS, ran.document
         assert list((Path(room) / "out").rglob("report.html"))
     samples = round(_HEALTH_GROUPS * PARTITIONS * 2.6 * _HEALTH_HOURS * 60)
     return result(
