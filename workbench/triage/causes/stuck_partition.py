@@ -93,6 +93,7 @@ def _are_stuck(row: Row) -> bool:
         row.stuck_count > 0
         and (row.held_by_tries or row.stuck_count <= row.few_partitions)
         and row.moving_partitions > 0
+        and not row.gives_up
     )
 
 
@@ -173,6 +174,12 @@ FROZEN = Node(
             "what stands still may wait until its consumer, which works all the time, has read the others",
             _waits_for_others,
             look="look again in some minutes: whether it has moved",
+        ),
+        no(
+            "given_up",
+            "far more attempts fail than before, and commits pass most of what fails: what stands still may wait for its owner, whose"
+            " time that takes",
+            lambda row: row.stalled and row.gives_up,
         ),
         yes("stalled", "partitions stand still for none of the reasons above", lambda row: row.stalled),
         leaves_open(

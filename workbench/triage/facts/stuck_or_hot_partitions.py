@@ -30,7 +30,7 @@ from workbench.triage.facts.unknown_numbers import (
     times,
     total,
 )
-from workbench.triage.facts.work_or_arrivals import told
+from workbench.triage.facts.work_or_arrivals import MORE_FAIL, told
 from workbench.triage.operand import first_of
 
 
@@ -204,6 +204,16 @@ class Partitions(Events):
         """
         of_one = self.few_partitions < len(self.still) <= (self.each_members_partitions or 0.0)
         return self.tried_again and of_one
+
+    @fact
+    def gives_up(self) -> bool:
+        """Whether far more attempts fail than before, and commits pass most of what fails, while some partitions advance.
+
+        A loop that tries again, gives up and reads anew spends its time on that: another partition of its own may wait for it.
+        """
+        handled = total(minus(p.outcomes, p.failed) for p in self.processors)
+        passed = total(p.committed_moved for p in self.partitions if (p.committed_moved or 0) > 0)
+        return all_of(*(it.holds(self) for it in MORE_FAIL), below(handled, times(MOST, passed))) is True
 
     @fact
     def rebalances_often(self) -> bool:

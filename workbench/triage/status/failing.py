@@ -13,7 +13,7 @@ from workbench.triage.facts.work_or_arrivals import MORE_FAIL
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
-from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.shared_actions import LOAD_MORE, SHRINKS
 from workbench.triage.status.limited_by_own_work import HAS_ROOM
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -86,10 +86,15 @@ QUESTION = Node(
 # What comes before it has ruled out that records do not reach the handlers, and that few partitions or far more records are the reason.
 SLOWED = Node(
     id="slowed",
-    by="elimination",
     question="Do failures take the time?",
     short="slowed by failures?",
     rules=(
+        proves(
+            "given_up",
+            "far more attempts fail than before, and commits pass most of what fails",
+            lambda row: row.gives_up,
+            *MORE_FAIL,
+        ),
         yes(
             "after_failures",
             "far more attempts fail than before, and its handlers take half of a thread or less: what follows a failure takes the time"
@@ -132,7 +137,9 @@ def _slows(row: Row) -> bool:
 
 def _headline(row: Row) -> str:
     was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
-    but = "the group falls behind: what follows a failure takes the time" if _slows(row) else "the group keeps up"
+    but = "the group falls behind" if _slows(row) else "the group keeps up"
+    if _slows(row) and (row.handled_again or HAS_ROOM.holds(row)):
+        but += ": what follows a failure takes the time"
     # The only one may have no name of its own: a profile without event types calls it "all".
     types = f" ({listed(_names(row))})" if len(row.processors) > 1 else ""
     return f"Records fail: {percent(row.failing_share)} of the attempts{was}{types}, while {but}."
