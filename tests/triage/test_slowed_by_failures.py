@@ -45,10 +45,29 @@ def hot(story: Story) -> Story:
     return handler(story, before=0.005, after=0.005)
 
 
+def one_waits(story: Story) -> Story:
+    """One partition of six stands still, and all of them are behind."""
+    story.partitions = 6
+    for number in range(6):
+        story.partition(
+            number,
+            rate=20.0,
+            lag=growing(20.0 if number == 2 else 5.0, since=ONSET),
+            time_lag=growing(0.9, since=ONSET),
+        )
+    return handler(story.people(rtt=0.01), before=0.005, after=0.005)
+
+
 CASES: dict[str, tuple[Callable[[Story], Story], Verdict]] = {
     "a back-off": (lambda s: failing(idle(little(loop(s)), 0.0), 0.3), Verdict.FAILING_RECORDS),
     "all fail": (lambda s: failing(idle(little(loop(s)), 0.1), 1.0), Verdict.FAILING_RECORDS),
     "polls are read again": (lambda s: failing(idle(little(loop(s)), 0.35), 0.1), Verdict.FAILING_RECORDS),
+    "all fail, and a partition waits": (lambda s: failing(one_waits(s), 1.0, rate=120.0), Verdict.FAILING_RECORDS),
+    "few are counted, and a partition waits": (
+        lambda s: failing(one_waits(s), 0.1, rate=15.0),
+        Verdict.STUCK_PARTITION,
+    ),
+    "some fail, and a partition waits": (lambda s: failing(one_waits(s), 0.1, rate=120.0), Verdict.STUCK_PARTITION),
     "tried again at once": (
         lambda s: failing(handler(loop(s), before=0.007, after=0.007, rate_after=3 * READ), 0.6, rate=3 * READ),
         Verdict.FAILING_RECORDS,
