@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.errors import GuardError, UsageError
-from workbench.files import atomic_write, exclusive_lock
+from workbench.errors import GuardError, OutputError, UsageError
+from workbench.files import atomic_write, exclusive_lock, writing
 from workbench.limited_reads import read_within
 
 
@@ -51,6 +51,18 @@ def test_what_cannot_be_written_says_so(tmp_path: Path) -> None:
     """The caller knows what the user meant to write, and makes the words."""
     with pytest.raises(OSError, match="No such file"), atomic_write(tmp_path / "none" / "a") as temporary:
         temporary.write_text("x")
+
+
+def test_a_full_disk_is_told_in_the_systems_words() -> None:
+    """Arrow has words of its own for it, and the same number."""
+    theirs = OSError(
+        errno.ENOSPC, f"Error writing bytes to file. Detail: [errno {errno.ENOSPC}] No space left on device"
+    )
+    with (
+        pytest.raises(OutputError, match=r"^The rows cannot be written: No space left on device\.$"),
+        writing("The rows"),
+    ):
+        raise theirs
 
 
 def test_a_pipe_that_nobody_writes_to_ends_a_read_at_once(tmp_path: Path) -> None:

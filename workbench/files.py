@@ -229,8 +229,11 @@ def writing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        why = (
+            os.strerror(error.errno) if error.errno else error
+        )  # Arrow's own words would be "Error writing bytes to file. Detail: …"
         raise OutputError(
-            f"{what} cannot be written: {error.strerror or error}.", hint="Check the free space and the permissions."
+            f"{what} cannot be written: {why}.", hint="Check the free space and the permissions."
         ) from None
 
 
