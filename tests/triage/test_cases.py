@@ -53,6 +53,7 @@ WITHOUT_A_CASE = frozenset(
         "rebalancing.crashing",
         "rebalancing.rollout",
         "reset.anew",
+        "reset.late_commits",
         "slowed.again",
         "stuck.no_commits",
         "stuck.restoring",

@@ -160,6 +160,17 @@ def test_who_moved_commits_back_is_said_as_far_as_it_shows(
 
 
 @pytest.mark.parametrize(
+    ("often", "leapt", "rule"), [(True, 1.0, "late_commits"), (False, 1.0, "back"), (True, 0.0, "back")]
+)
+def test_what_members_of_a_storm_commit_late_is_no_reset(often: bool, leapt: float, rule: str) -> None:
+    """Each time that one comes back it commits what it had; what moves partitions to and fro is what to look at."""
+    story = {"back": 99.0, "back_ago": 60.0, "back_amid_members": 1.0, "back_leapt": leapt}
+    hit = made(PartitionFeatures, partition=0, story=story)
+    row = subscription(partitions=(hit,), back_messages=99.0, rebalances_often=often)
+    assert deciding(TREE["reset"].rules, row).id == rule
+
+
+@pytest.mark.parametrize(
     ("over", "words", "since"), [((True, True), "were read again", None), ((True, False), "are read again", 60.0)]
 )
 def test_commits_that_are_where_they_were_keep_the_lag_no_longer(

@@ -173,6 +173,20 @@ def test_two_members_that_start_anew_twice_are_a_rollout_only_if_they_are_half_o
     assert deciding(TREE["rebalancing"].rules, row).id == rule
 
 
+@pytest.mark.parametrize(("twice", "before", "goes_on"), [(2, 1, True), (2, 0, False), (2, None, False), (1, 1, False)])
+def test_members_that_started_anew_twice_and_before_the_window_are_no_rollout(
+    twice: int, before: int | None, goes_on: bool
+) -> None:
+    """As seen with processes that run out of memory every 20 s: a window of a minute shows each of them twice."""
+    members = tuple(made(MemberFeatures, member=it, live=True, restarts=twice, restarts_before=before) for it in "ab")
+    known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": twice, "known_members": 2}
+    row = subscription(limits=Thresholds(), members=members, baseline_members=2, replaced_members=2, **known)
+    for name in ("restarts_go_on", "rollout", "storm_cause"):
+        vars(row).pop(name, None)
+    assert (row.restarts_go_on, row.rollout) == (goes_on, not goes_on)
+    assert row.storm_cause == ("member_crash" if goes_on else "deploy")
+
+
 def test_a_rollout_in_which_nothing_is_read_is_no_stop() -> None:
     """Few rebalances rule out a storm, not that partitions stop because members are replaced: that is the first of the guesses."""
     known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 1, "gone_members": (), "new_members": ()}

@@ -21,6 +21,12 @@ def _stopped(signal: str, *, baseline: bool = False) -> str:
     return ratio(stopped, every)
 
 
+def _restarts(period: int) -> str:
+    """SQL for how often a member started anew: by the start times of its process if they are known, else by counter resets."""
+    starts, resets = of("max", "starts", "start_time", period=period), of("max", "resets", "rebalances", period=period)
+    return f"coalesce({starts} - 1, {resets})"
+
+
 def _members(counted: str, state: str, *, some: int | None = None) -> str:
     """SQL for a number of members; where none are counted, 0 for a group whose state says that it has none, else `some`."""
     has_some = f" WHEN {state} > {_EMPTY} THEN {some}" if some is not None else ""
@@ -75,8 +81,8 @@ MEMBER_FEATURES = {
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
     "rebalanced_ago": f"-{of('max', 'moved_seconds', 'rebalances')}",
     "rebalances_apart": of("max", "longest_gap", "rebalances"),
-    # By the start times of its process if they are known, else by counter resets.
-    "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
+    "restarts": _restarts(NOW),
+    "restarts_before": _restarts(NOW - 1),
     "in_baseline": f"min(period) < {NOW}",
     "delay_fill": ratio(of("max", "mean", "delayed_length"), of("max", "last", "delayed_capacity")),
     "delayed_capacity": of("max", "last", "delayed_capacity"),

@@ -83,6 +83,7 @@ class MemberFeatures:
         poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
         poll_age_low: the shortest in the window.
         first_seconds, last_seconds: time of its first and last sample in the window, relative to its end, 0 or less; or None.
+        restarts, restarts_before: how often it started anew in the window, and in the last quarter of the baseline.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
         poll_idle: share of the time that its thread waits for records, 0 to 1.
@@ -106,6 +107,7 @@ class MemberFeatures:
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None
+    restarts_before: int | None
     delay_fill: float | None
     delay_high: float | None
     delayed_capacity: float | None

@@ -155,8 +155,15 @@ class Members(Partitions):
         restarts = self.most_restarts or 0
         # Without a good time, those that are there are all that is known.
         half = at_least(2 * self.replaced_members, most(self.baseline_members, self.live_members) or None) is True
-        twice = half and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts
+        twice = (
+            half and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts and not self.restarts_go_on
+        )
         return self.replaced_members >= 2 and (twice or not (self.passing_members or restarts > 1))
+
+    @fact
+    def restarts_go_on(self) -> bool:
+        """Whether a member started anew more than once in the window, and some did before it, too."""
+        return above(self.most_restarts, 1) is True and any(above(it.restarts_before, 0) for it in self.members)
 
     @cached_property
     def rebalances_over(self) -> bool:

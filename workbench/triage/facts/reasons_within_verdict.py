@@ -119,9 +119,13 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
     Reason(
         "most_of_them",
         "deploy",
-        "half of all members or more (at least two) started anew, each only so often",
+        "half of all members or more (at least two) started anew, each only so often, and none twice and before the window, too",
         (Operand("most_restarts", "times", "<=", setting="deploy_restarts"),),
-        besides=lambda row: len(row.restarted_members) >= 2 and 2 * len(row.restarted_members) >= row.known_members,
+        besides=lambda row: (
+            len(row.restarted_members) >= 2
+            and 2 * len(row.restarted_members) >= row.known_members
+            and not row.restarts_go_on
+        ),
     ),
     Reason(
         "member_crash",

@@ -30,6 +30,11 @@ QUESTION = Node(
     question="Did commits go back, or are they above the log's end?",
     short="offsets reset?",
     rules=(
+        no(
+            "late_commits",
+            "members that rebalance as often as in a storm committed late what they had before others took their partitions over",
+            lambda row: _cause(row) == "late_commit" and row.rebalances_often,
+        ),
         yes("back", "commits went back", lambda row: above(row.back_messages, 0)),
         yes("above_end", "commits are above the log's end", lambda row: above(row.above_end_messages, 0)),
         leaves_open(
