@@ -49,6 +49,10 @@ class Kafka:
         """Nobody."""
         return {}
 
+    def lacking(self, _plan: Any) -> tuple[str, ...]:
+        """No permission."""
+        return ()
+
     def handled(self, *_args: Any, **_options: Any) -> tuple[dict[int, Any], dict[int, Any]]:
         """None by other plans."""
         return {}, {}

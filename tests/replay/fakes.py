@@ -51,6 +51,7 @@ class FakeGateway:
     most_read: int | None = None  # of records, by one call of `times`
     by_broker_from: int | None = None  # offset from which on the broker has set the timestamps
     stored: dict[str, dict[Partition, str]] = field(default_factory=dict)  # notes of groups
+    described: set[str] = field(default_factory=set)  # topics that may be described only: no commit is taken
     hides: bool = False  # whether there is somebody who could hide topics
     others_unknown: str | None = None  # why other groups cannot be told
     quota: float | None = None  # bytes/s of each broker, of any client id
@@ -168,6 +169,11 @@ class FakeGateway:
 
     def may_hide(self) -> bool:
         return self.hides or bool(self.denied)
+
+    def lacking(self, group: str, topics: Mapping[str, str], transactions: Sequence[str] = ()) -> tuple[str, ...]:
+        return tuple(
+            f"'me' lacks {topics[name]} on topic {name!r}." for name in sorted(topics) if name in self.described
+        )
 
     def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> Mapping[Partition, str]:
         failed = self.commit(group, {key: it.offset for key, it in commits.items()})

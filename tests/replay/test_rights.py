@@ -61,6 +61,22 @@ def test_partitions_that_may_not_be_read(tmp_path: Path) -> None:
         plan_of(gateway, _both())
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_half_of_the_topics_that_may_be_committed(tmp_path: Path, *, dry_run: bool) -> None:
+    """A broker refuses a commit topic by topic: what it would refuse is asked for first, so the other half is not written."""
+    gateway = orders()
+    gateway.records["payments", 0] = [(0, now_ms()), (1, now_ms())]
+    gateway.groups["old"]["payments", 0] = 0
+    place = Place(tmp_path, gateway, plan_of(gateway, _both()))
+    gateway.described.add("payments")
+    receipt = place.apply(dry_run=dry_run)
+    assert receipt.outcome is ReplayOutcome.REFUSED
+    assert receipt.reasons == ["'me' lacks READ on topic 'payments'."]
+    assert "Grant these credentials" in receipt.hints[0]
+    assert gateway.commits(place.plan.new_group) == {}
+    assert not place.journal.path.exists()
+
+
 def _both() -> Any:
     from tests.replay.fakes import request
 

@@ -209,6 +209,33 @@ def test_what_a_plan_does_without_some_rights_it_says(stage: Stage, tmp_path: Pa
     assert said not in rich.stdout + rich.stderr
 
 
+def test_what_would_refuse_half_of_a_change_is_said_before_it(stage: Stage, tmp_path: Path) -> None:
+    """READ of a topic and of the group, and WRITE with the transactional id: by the dry run, and of letters by the plan already."""
+    new, says = fresh("rights-new"), "'reader' lacks"
+
+    def said(code: int, words: list[str], *rights: Right) -> str:
+        shown = tried(stage, tmp_path, words, *rights)
+        assert shown.returncode == code, shown.stderr
+        return " ".join((shown.stdout + shown.stderr).split())
+
+    words = [*stage.apply(stage.plan(new)), "--dry-run"]
+    described = said(6, words, ("DESCRIBE", "TOPIC", stage.topic), ("READ", "GROUP", new))
+    assert f"{says} READ on topic '{stage.topic}'" in described
+    assert f"{says} READ on group '{new}'" in said(6, words, ("READ", "TOPIC", stage.topic), ("DESCRIBE", "GROUP", new))
+    plan, most = (
+        stage.folder / f"{new}-letters.json",
+        [("READ", "TOPIC", stage.letters), ("WRITE", "TOPIC", stage.topic)],
+    )
+    made = said(0, ["dlq", "plan", stage.letters, "--cluster", "mine", "-o", str(plan)], *most)
+    assert f"{says} WRITE on transactional id '{REDRIVE}'" in made
+    dry = ["dlq", "apply", str(plan), "--dry-run"]
+    reads, writes = ("READ", "GROUP", REDRIVE), ("WRITE", "TRANSACTIONAL_ID", REDRIVE)
+    assert f"{says} WRITE on transactional id" in said(6, dry, *most, reads)
+    assert f"{says} READ on group" in said(6, dry, *most, ("DESCRIBE", "GROUP", REDRIVE), writes)
+    untold = said(0, dry, *most, reads, ("DESCRIBE", "TRANSACTIONAL_ID", REDRIVE))
+    assert "Unknown: whether these credentials may write with the transactional id" in untold
+
+
 def test_the_table_of_the_documents_is_this_one() -> None:
     """Row by row: operation and kind of resource."""
     kinds = {"GROUP": "group", "TOPIC": "topic", "BROKER": "cluster", "TRANSACTIONAL_ID": "transactional id"}

@@ -211,9 +211,10 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
         to = to.model_copy(update={"fallback": source_by_name(request.topic, list(view.topics))})
     asked = replace(request, destination=to, done=done, discarded=discarded)
     made = make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of, readers=kafka.readers)
-    if kafka.promise is None or to.url is not None:
-        return made
-    return made.model_copy(update={"warnings": [*made.warnings, kafka.promise]}).sealed()
+    promise = [kafka.promise] if kafka.promise is not None and to.url is None else []
+    # Another user may apply the plan, so what this one lacks refuses it only there.
+    more = [*promise, *(f"To apply it: {words}" for words in kafka.lacking(made))]
+    return made.model_copy(update={"warnings": [*made.warnings, *more]}).sealed() if more else made
 
 
 def apply_redrive(

@@ -18,6 +18,7 @@ from workbench.kafka.connection import (
     is_over,
     seconds_left,
 )
+from workbench.kafka.lacking_rights import lacking_rights
 from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
 from workbench.kafka.librdkafka_errors import (
     denied_resource,
@@ -302,6 +303,10 @@ class KafkaGateway:
     def may_hide(self) -> bool:
         """See `Gateway.may_hide`: brokers without an authorizer say that they have none, whatever they are asked of it."""
         return may_hide(self._kafka, self._deadline())
+
+    def lacking(self, group: str, topics: Mapping[str, str], transactions: Sequence[str] = ()) -> tuple[str, ...]:
+        """See `Gateway.lacking`."""
+        return lacking_rights(self._kafka, group, topics, transactions, self._deadline())
 
     def times(
         self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False

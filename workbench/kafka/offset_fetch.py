@@ -31,12 +31,13 @@ _FETCH = Api("OffsetFetch", 9, 7, 8)
 # The first versions that take several groups.
 _FIND_SEVERAL, _FETCH_SEVERAL = 4, 8
 _FIND_BATCH, _FETCH_BATCH = 1_000, 100  # groups of one request
-_GROUP = b"\x00"  # type of the coordinator
+_GROUP, _TRANSACTION = b"\x00", b"\x01"  # type of the coordinator
 _ALL_TOPICS = b"\x00"  # a null array
 # Whether the offset of a partition that an open transaction is about to change is refused, or told as it was before.
 _ANY_STATE, _STABLE = b"\x00", b"\x01"
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
 _ABSENT = 69  # GROUP_ID_NOT_FOUND
+_TRANSACTION_DENIED = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _PAUSE_SECONDS = 0.2
 _HEAD = struct.Struct(">iqi")  # partition, offset, leader epoch
 _NO_ANSWER = "no answer in time"
@@ -107,7 +108,7 @@ class Commits:
 
     def refuse(self, group: str, code: int) -> None:
         """Note a broker's error for a group."""
-        if code == GROUP_DENIED:
+        if code in (GROUP_DENIED, _TRANSACTION_DENIED):
             self.denied.append(group)
             return
         self.missing[group] = error_text(code)
@@ -171,6 +172,23 @@ def find_coordinator(bootstrap: str, properties: Mapping[str, Any], group: str, 
     return place.address
 
 
+def denied_transactions(
+    bootstrap: str, properties: Mapping[str, Any], names: Sequence[str], limits: FetchLimits
+) -> list[str]:
+    """Transactional ids of which the brokers say that these credentials may not even see them; each is only looked for.
+
+    Raises:
+        NotListedError: as `read_commits`.
+    """
+    security = own_security(properties)
+    asked = _Asked(
+        addresses(bootstrap), security, limits, frozenset(), lambda: None, is_stable=False, kind=_TRANSACTION
+    )
+    found = Commits()
+    asked._coordinators(names, limits.silence_seconds, found)
+    return found.denied
+
+
 class _Place(NamedTuple):
     number: int
     address: Address
@@ -184,6 +202,7 @@ class _Asked:
     silent: frozenset[int]
     heard: Callable[[], None]
     is_stable: bool
+    kind: bytes = _GROUP  # of the coordinators
 
     def all_of(self, groups: Sequence[str]) -> Commits:
         found, left = Commits(), list(groups)
@@ -228,7 +247,7 @@ class _Asked:
                         raise NotListedError("these brokers are older than Kafka 2.5")
                     version = wire.version(FIND)
                     for each in _batches(groups, _FIND_BATCH, of_one=version < _FIND_SEVERAL):
-                        answers = wire.ask_each(FIND, [_find(version, names) for names in each])
+                        answers = wire.ask_each(FIND, [_find(version, names, self.kind) for names in each])
                         for names, answer in zip(each, answers, strict=True):
                             self.heard()
                             _sort(names, parse_coordinators(answer, names, version), places, refused)
@@ -269,8 +288,8 @@ class _Asked:
         return found
 
 
-def _find(version: int, groups: Sequence[str]) -> bytes:
-    return _GROUP + array(map(text, groups)) if version >= _FIND_SEVERAL else text(groups[0]) + _GROUP
+def _find(version: int, names: Sequence[str], kind: bytes) -> bytes:
+    return kind + array(map(text, names)) if version >= _FIND_SEVERAL else text(names[0]) + kind
 
 
 def _all_of(version: int, groups: Sequence[str]) -> bytes:

@@ -202,6 +202,11 @@ class Gateway(Protocol):
     def may_hide(self) -> bool:
         """Whether there may be topics, and commits on them, that these credentials do not see; false only if the brokers say so."""
 
+    def lacking(self, group: str, topics: Mapping[str, str], transactions: Sequence[str] = ()) -> tuple[str, ...]:
+        """Permissions that the brokers say are lacking, in words: to commit for a group, an operation on each topic, such as WRITE,
+        and to write with transactional ids.
+        """
+
     def times(
         self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
     ) -> Mapping[Partition, ReadTimes]:

@@ -36,6 +36,7 @@ class RedriveNow:
         handled: letters that other plans have handled.
         position_kept_seconds: how long the position of a plan that nobody applies is kept; None: not told.
         lacking: permissions that the broker says are lacking, in words.
+        untold: what cannot be told of permissions, in words.
         quotas: of this user; None if they cannot be told.
         audience: who gets the records again, in words.
     """
@@ -53,6 +54,7 @@ class RedriveNow:
     refused: Mapping[Place, str] = field(default_factory=dict)
     audience: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    untold: str | None = None
     quotas: Quotas | None = None
 
 
@@ -213,6 +215,8 @@ def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[
 
 HINTS = {
     **COMMON_HINTS,
+    "not_allowed": "Grant these credentials READ on the dead-letter topic and on the groups workbench-redrive-*, WRITE on the targets and "
+    "on those transactional ids, or use others in workbench.toml.",
     "partitions_changed": "Make a new plan.",
     "position_expired": "See what it has produced with: workbench dlq verify PLAN. Then plan the rest by --offset.",
     "discarded": "Letters that shall be produced all the same: plan them with --again.",

@@ -129,6 +129,7 @@ def load_of(plan: RedrivePlan, now: RedriveNow) -> list[str]:
     loads = bytes_per_broker_of(plan, now.cluster)
     for broker, (read, write) in loads.items():
         found.append(f"Broker {broker}: about {size(read)} to read, {size(write)} to write.")
+    found += [now.untold] if now.untold is not None else []
     if (quotas := now.quotas) is None:
         return [*now.audience, *found, "Quotas of this user: unknown."]
     for limit, most, what in (

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from workbench.plans.journal import Journal
+from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.queues.replay_port import ClusterView, Gateway
 from workbench.redrive.abandon_plan import end_plan
 from workbench.redrive.apply import Redrive
@@ -47,6 +48,10 @@ class RedriveCluster:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
         return self._queue.readers(topics)
 
+    def lacking(self, plan: RedrivePlan, name: str = f"{REDRIVE_PREFIX}*") -> tuple[str, ...]:
+        """Permissions that the brokers say these credentials lack, for a plan of this name; before it has one, for any."""
+        return self._queue.lacking(plan.topic, [it.topic for it in plan.targets], name)
+
     def handled(
         self, topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
     ) -> tuple[dict[int, Picks], dict[int, Picks]]:
@@ -81,7 +86,8 @@ class RedriveCluster:
             now_ms=time.time() * 1000,
             position_kept_seconds=self._queue.position_kept_seconds(plan),
             was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
-            lacking=self._queue.lacking(plan.topic, [it.topic for it in plan.targets]),
+            lacking=self.lacking(plan, plan.id),
+            untold=self._queue.untold(),
             audience=tuple(audience_words(plan, self.readers([it.topic for it in plan.targets])))
             if plan.targets
             else (),

@@ -153,8 +153,15 @@ class LetterQueue(Protocol):
     def readers(self, topics: Sequence[str]) -> Readers | None:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
 
-    def lacking(self, topic: str, targets: Sequence[str]) -> tuple[str, ...]:
-        """Permissions that the brokers say these credentials lack, to read the topic and to write the targets."""
+    def lacking(self, topic: str, targets: Sequence[str], name: str) -> tuple[str, ...]:
+        """Permissions that the brokers say these credentials lack: to read the topic, to write the targets, and to keep positions.
+
+        Args:
+            name: of the plan in the queue; `*` at its end for any plan's.
+        """
+
+    def untold(self) -> str | None:
+        """What `lacking` cannot tell, in words; None if there is nothing."""
 
     def quotas(self) -> Quotas | None:
         """Limits of this user; None if they may not be asked."""

@@ -99,6 +99,7 @@ def apply_plan(
             logs=gateway.logs([part.key for part in plan.partitions], instants_ms=[plan.since_ms]),
             settings=gateway.settings(plan.topics),
             group=gateway.group(plan.new_group),
+            lacking=gateway.lacking(plan.new_group, dict.fromkeys(plan.topics, "READ")),
             now_ms=time.time() * 1000,
             before=earlier.commits if earlier is not None else None,
         )

@@ -55,6 +55,7 @@ class Now:
     """Current state of the cluster.
 
     Attributes:
+        lacking: permissions to commit that the brokers say are lacking, in words.
         before: the new group's commits before an earlier run of the same plan; None if there was none.
     """
 
@@ -64,6 +65,7 @@ class Now:
     logs: LogView
     settings: Mapping[str, TopicSettings]
     now_ms: float
+    lacking: tuple[str, ...] = ()
     before: Mapping[Partition, int] | None = None
 
 
@@ -139,6 +141,8 @@ def check_group(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
         state = now.group.state.replace("_", " ")
         text = f"The group is {state} with {plural(len(now.group.members), 'member')}" + (f": {who}." if who else ".")
         return [Refusal(code="live_members", message=text, partition=key) for key in plan.targets]
+    if now.lacking:  # else the broker refuses what it refuses, and takes the other half
+        return [Refusal(code="not_allowed", message=words) for words in now.lacking]
     if now.before is not None:
         return [
             Refusal(

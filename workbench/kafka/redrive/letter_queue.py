@@ -84,24 +84,15 @@ class KafkaLetterQueue:
                 readers.setdefault(group, {})[topic, number] = at
         return readers
 
-    def lacking(self, topic: str, targets: Sequence[str]) -> tuple[str, ...]:
-        """Permissions that the brokers say these credentials lack, asked for each topic."""
-        from confluent_kafka import KafkaException, TopicCollection
-        from confluent_kafka.admin import AclOperation
+    def lacking(self, topic: str, targets: Sequence[str], name: str) -> tuple[str, ...]:
+        """See `LetterQueue`."""
+        return self.gateway.lacking(name, {topic: "READ", **dict.fromkeys(targets, "WRITE")}, [name])
 
-        needs = {topic: AclOperation.READ, **dict.fromkeys(targets, AclOperation.WRITE)}
-        try:
-            futures = self._admin.describe_topics(
-                TopicCollection(list(needs)), include_authorized_operations=True, request_timeout=_TIMEOUT_SECONDS
-            )
-            found = {name: future.result(_TIMEOUT_SECONDS) for name, future in futures.items()}
-        except (KafkaException, TimeoutError):
-            return ()  # the check of the topics says why
-        return tuple(
-            f"These credentials lack {needs[name].name} on the topic {name!r}."
-            for name, topic in found.items()
-            if topic.authorized_operations and needs[name] not in topic.authorized_operations
-        )
+    def untold(self) -> str | None:
+        """See `LetterQueue`."""
+        if not self.gateway.may_hide():
+            return None
+        return "Unknown: whether these credentials may write with the transactional id. It is seen before a record is produced."
 
     def groups(self) -> list[str]:
         """See `LetterQueue`."""

@@ -57,9 +57,13 @@ class PulsarLetterQueue:
         """See `LetterQueue`."""
         return None
 
-    def lacking(self, topic: str, targets: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing tells it
+    def lacking(self, topic: str, targets: Sequence[str], name: str) -> tuple[str, ...]:  # noqa: ARG002 - nothing tells it
         """See `LetterQueue`."""
         return ()
+
+    def untold(self) -> str | None:
+        """See `LetterQueue`: nothing is told of permissions, and its documents say so."""
+        return None
 
     def quotas(self) -> Quotas | None:
         """See `LetterQueue`."""

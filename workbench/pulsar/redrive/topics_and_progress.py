@@ -220,6 +220,10 @@ class PulsarLetterGateway:
         """See `group`."""
         raise not_there(self.settings_of_cluster, "Asking for hidden topics does")
 
+    def lacking(self, group: str, topics: Mapping[str, str], transactions: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002 - nothing tells it
+        """See `group`."""
+        return ()
+
     def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> Mapping[Partition, str]:  # noqa: ARG002
         """See `group`."""
         raise not_there(self.settings_of_cluster, "Restoring positions does")
