@@ -12,6 +12,7 @@ import pytest
 from tests.redrive.fakes import FakeCluster, FakeSink, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
+from tests.replay.test_apply import FullDisk
 from workbench.errors import EvidenceError, GuardError, OutputError, SourceUnreachableError, UsageError
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
@@ -284,6 +285,23 @@ def test_a_full_disk_at_the_end_does_not_hide_that_everything_was_produced(
     is_full = True
     with pytest.raises(OutputError, match=r"Done: .* But the receipt could not be written"):
         receipt_module.keep_receipt(tmp_path / "plan.json", receipt)
+
+
+def test_a_full_disk_does_not_hide_why_a_redrive_failed(tmp_path: Path) -> None:
+    """Kafka stops answering, and the journal cannot note it: both are told, as an error of Kafka."""
+
+    class Dead(FakeSink):
+        def begin(self, *, careful: bool = False) -> None:
+            raise SourceUnreachableError(f"Kafka does not answer (careful: {careful}).")
+
+    run, cluster = run_of(PLAN, FakeCluster(LETTERS), tmp_path), FakeCluster(LETTERS)
+    run.make_sink = lambda: Dead(cluster)
+    run.sleep = lambda _: None
+    run.journal = FullDisk(path=run.journal.path)
+    with pytest.raises(
+        SourceUnreachableError, match=r"Kafka does not answer .* Nor could the end be written to the journal"
+    ):
+        run.run()
 
 
 def test_a_target_that_was_recreated_while_it_ran_is_told_at_the_end(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import wait_for
 from workbench.cli.replay_output import show_journal
-from workbench.errors import OutputError, UsageError
+from workbench.errors import OutputError, SourceUnreachableError, UsageError
 from workbench.plans.journal import Action, Journal, only_one
 
 _WRITER = """
@@ -179,3 +179,27 @@ def test_a_change_is_open_until_a_line_tells_what_has_come_of_it(tmp_path: Path)
     assert (found.action, journal.open_change("g", "other"), journal.open_change("h", "c")) == ("rollback", None, None)
     journal.append(plan="p", cluster_id="c", group="g", action="rollback", phase="end", outcome="unknown")
     assert journal.open_change("g", "c") is not None
+
+
+def test_an_end_that_cannot_be_written_hides_no_error_that_came_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is raised, with its exit code and its hint, and tells of the journal too."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    first = SourceUnreachableError("Kafka does not answer.", hint="Repeat it.")
+    Journal(path=tmp_path / "j").append(
+        plan="p", cluster_id="c", group="g", action="redrive", phase="end", outcome="unknown", after=first
+    )
+    assert str(first) == first.message
+    assert first.message.startswith("Kafka does not answer. Nor could the end be written to the journal ")
+    assert "No space left on device" in first.message
+    assert (first.hint, first.exit_code) == ("Repeat it.", SourceUnreachableError("").exit_code)
+    stopped = KeyboardInterrupt()
+    Journal(path=tmp_path / "j").append(
+        plan="p", cluster_id="c", group="g", action="redrive", phase="end", after=stopped
+    )
+    assert "No space left on device" in stopped.__notes__[0]

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workbench.errors import GuardError, OutputError, UsageError
+from workbench.errors import GuardError, OutputError, UsageError, WorkbenchError
 from workbench.files import exclusive_lock, make_folder, sync_name
 from workbench.masking import masked
 from workbench.plans.strict_document import current_user
@@ -96,8 +96,12 @@ class Journal:
         target: str | None = None,
         detail: str | None = None,
         changes: Sequence[Change] = (),
+        after: BaseException | None = None,
     ) -> Entry:
         """Append one entry; it is synced to disk when this returns.
+
+        Args:
+            after: the error that has ended the change, which the caller raises. If the end cannot be written, it says so too.
 
         Raises:
             UsageError: if a begin cannot be written; nothing may be changed then.
@@ -133,6 +137,9 @@ class Journal:
                 if not size:
                     sync_name(self.path)
         except OSError as error:
+            if after is not None:
+                _say_too(after, f"Nor could the end be written to the journal {self.path}: {error.strerror}.")
+                return entry
             if phase == "end":
                 raise OutputError(
                     f"{_DONE[action].format(target or repr(group))} (outcome: {outcome}), but the last line of the journal "
@@ -179,6 +186,15 @@ class Journal:
         )
         last = next(own, None)
         return last if last is not None and last.is_open else None
+
+
+def _say_too(error: BaseException, words: str) -> None:
+    """Have an error tell of another one, and stay what it is: its exit code and its hint are about the cause."""
+    if isinstance(error, WorkbenchError):
+        error.message = f"{error.message} {words}"
+        error.args = (error.message,)
+    else:
+        error.add_note(words)
 
 
 def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], int]]:

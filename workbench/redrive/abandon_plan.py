@@ -86,7 +86,7 @@ def give_up(
         try:
             progress = end()
         except WorkbenchError as error:
-            note(phase="end", target="rest of the plan", outcome="failed", detail=error.message)
+            note(phase="end", target="rest of the plan", outcome="failed", detail=error.message, after=error)
             raise
         ledger.end(plan, ended_of("given_up", plan, progress, refused=progress.refused, reason=reason))
         note(phase="end", target="rest of the plan", outcome="done", detail=reason)

@@ -124,7 +124,9 @@ class Redrive:
             try:
                 self._produce_all()
             except BaseException as error:
-                self._note("end", "unknown" if isinstance(error, SourceUnreachableError) else "partial", _words(error))
+                self._note(
+                    "end", "unknown" if isinstance(error, SourceUnreachableError) else "partial", _words(error), error
+                )
                 raise
             refused = places_of(self._flow.refused)
             done = PlanProgress(positions=self._positions, ordered=self._ordered)
@@ -154,7 +156,9 @@ class Redrive:
             **fields,
         )
 
-    def _note(self, phase: Any, outcome: str | None = None, detail: str | None = None) -> None:
+    def _note(
+        self, phase: Any, outcome: str | None = None, detail: str | None = None, after: BaseException | None = None
+    ) -> None:
         self.journal.append(
             plan=self.plan.hash,
             cluster_id=self.plan.cluster_id,
@@ -163,6 +167,7 @@ class Redrive:
             phase=phase,
             outcome=outcome,
             detail=detail,
+            after=after,
             changes=[
                 (self.plan.topic, part.partition, self._positions.get(part.partition), part.stop, None)
                 for part in self.plan.partitions

@@ -94,26 +94,28 @@ def discard(
             try:
                 claim()
             except WorkbenchError as error:
-                note(phase="end", outcome="failed", detail=error.message)
+                note(phase="end", outcome="failed", detail=error.message, after=error)
                 raise
         ledger.end(plan, ended_of("discarded", plan, PlanProgress(), reason=reason))
         if target and group is not None:
             if gateway.commits(group) != before:  # a claim takes seconds
-                note(phase="end", outcome="partial", detail="the group has committed meanwhile")
-                raise GuardError(
+                moved = GuardError(
                     f"The letters are marked as discarded, and the group {group!r} has committed meanwhile: it was not moved.",
                     hint="Stop its consumers, then discard again: it continues from here.",
                 )
+                note(phase="end", outcome="partial", detail="the group has committed meanwhile", after=moved)
+                raise moved
             errors = gateway.commit(group, target)
             after = gateway.commits(group)
             wrong = [key for key, at in target.items() if after.get(key) != at]
             if wrong:
-                note(phase="end", outcome="failed", detail=listed(list(errors.values())))
-                raise GuardError(
+                elsewhere = GuardError(
                     f"The group {group!r} is not at its new position on {plural(len(wrong), 'partition')}: "
                     f"{listed([errors.get(key, 'read back otherwise') for key in wrong])}.",
                     hint="Discard again: it continues from here.",
                 )
+                note(phase="end", outcome="failed", detail=listed(list(errors.values())), after=elsewhere)
+                raise elsewhere
         note(phase="end", outcome="done", detail=reason, changes=changes)
         return Discarded(letters=plan.letters, moved=target, held=held)
 

@@ -215,8 +215,8 @@ def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[
 
 HINTS = {
     **COMMON_HINTS,
-    "not_allowed": "Grant these credentials READ on the dead-letter topic and on the groups workbench-redrive-*, WRITE on the targets and "
-    "on those transactional ids, or use others in workbench.toml.",
+    "not_allowed": "Grant these credentials READ on the dead-letter topic and on the groups workbench-redrive-*, WRITE on the targets "
+    "and on those transactional ids, or use others in workbench.toml.",
     "partitions_changed": "Make a new plan.",
     "position_expired": "See what it has produced with: workbench dlq verify PLAN. Then plan the rest by --offset.",
     "discarded": "Letters that shall be produced all the same: plan them with --again.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.errors import OutputError, SourceUnreachableError
+from workbench.errors import OutputError, SourceUnreachableError, WorkbenchError
 from workbench.plans.journal import Action, Change, Journal
 from workbench.queues.replay_port import Gateway, KeptCommit, offsets_of
 from workbench.queues.snapshot_views import Partition
@@ -49,7 +49,9 @@ def write_commits(
         UsageError: if the journal cannot be written; nothing is changed then.
     """
 
-    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
+    def note(
+        phase: str, outcome: str | None, errors: Mapping[Partition, str], failed: WorkbenchError | None = None
+    ) -> None:
         offsets = {**offsets_of(pending), **{key: wanted[key] for key in errors}}
         journal.append(
             plan=plan.hash,
@@ -58,7 +60,8 @@ def write_commits(
             action=action,
             phase="begin" if phase == "begin" else "end",
             outcome=outcome,
-            detail=detail,
+            detail=failed.message if failed is not None else None,
+            after=failed,
             changes=[(*key, before.get(key), offset, errors.get(key)) for key, offset in offsets.items()],
         )
 
@@ -68,7 +71,7 @@ def write_commits(
         # Only the group's current commits count, whatever the answer was.
         found_there = gateway.kept_commits(plan.new_group)
     except SourceUnreachableError as error:
-        note("end", "unknown", {}, error.message)
+        note("end", "unknown", {}, error)
         raise
     after = offsets_of(found_there)
     wrong = {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from workbench.commit_note import parse_note
-from workbench.errors import GuardError, SourceUnreachableError
+from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import counted, listed, plural, shell_word
 from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of
@@ -129,7 +129,7 @@ def _remove(
     commits: Collection[Partition],
     changes: list[Change],
 ) -> None:
-    def note(phase: str, outcome: str | None = None, detail: str | None = None) -> None:
+    def note(phase: str, outcome: str | None = None, failed: WorkbenchError | None = None) -> None:
         journal.append(
             plan=plan.hash,
             cluster_id=plan.cluster_id,
@@ -137,7 +137,8 @@ def _remove(
             action="retire",
             phase="begin" if phase == "begin" else "end",
             outcome=outcome,
-            detail=detail,
+            detail=failed.message if failed is not None else None,
+            after=failed,
             changes=changes,
         )
 
@@ -146,17 +147,18 @@ def _remove(
         errors = remove_group(gateway, group, commits)
         left = gateway.commits(group)
     except SourceUnreachableError as error:
-        note("end", "unknown", error.message)
+        note("end", "unknown", error)
         raise
     if left:
         key = min(left)
         why = errors.get(key, "its commit is still there")
-        note("end", "failed", why)
-        raise GuardError(
+        still = GuardError(
             f"The group {group!r} still has {plural(len(left), 'commit')}, the first on {names_of([key])}: {why}.",
             hint="Retire again once the reason is gone: it continues from here. Whoever sees all topics may delete the group: "
             f"kafka-consumer-groups --delete --group {shell_word(group)}",
         )
+        note("end", "failed", still)
+        raise still
     note("end", "done")
 
 

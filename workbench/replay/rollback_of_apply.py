@@ -103,7 +103,13 @@ def _restore(
         if now.get(key) != before.get(key)
     ]
 
-    def note(phase: str, outcome: str | None, lines: list[Change], detail: str | None = None) -> None:
+    def note(
+        phase: str,
+        outcome: str | None,
+        lines: list[Change],
+        detail: str | None = None,
+        after: BaseException | None = None,
+    ) -> None:
         journal.append(
             plan=rollback.plan,
             cluster_id=rollback.cluster_id,
@@ -112,6 +118,7 @@ def _restore(
             phase="begin" if phase == "begin" else "end",
             outcome=outcome,
             detail=detail,
+            after=after,
             changes=lines,
         )
 
@@ -133,7 +140,7 @@ def _restore(
             errors |= gateway.restore(rollback.group, restore) if restore else {}
         after = gateway.kept_commits(rollback.group)
     except SourceUnreachableError as error:
-        note("end", "unknown", changes, error.message)
+        note("end", "unknown", changes, error.message, error)
         raise
     wrong = {key for key in set(after) | set(before) if after.get(key) != before.get(key)}
     failed = {key: errors.get(key, _read_back(after.get(key), before.get(key))) for key in wrong}
