@@ -114,7 +114,7 @@ def restored(parent: Path) -> None:
         place = place_of(old)
         with suppress(OSError):
             if place.exists() or not _renamed(old, place):
-                _remove(old)
+                remove_aside(old)
 
 
 def place_of(aside: Path) -> Path:
@@ -150,7 +150,7 @@ def _replace(path: Path, new: Path) -> None:
             except OSError:
                 old.rename(path)
                 raise
-            _remove(old)
+            remove_aside(old)
             if done:
                 return
 
@@ -166,8 +166,11 @@ def _renamed(new: Path, path: Path) -> bool:
     return True
 
 
-def _remove(old: Path) -> None:
-    """Remove a folder that was moved aside; rename it first, so a partly removed folder is never restored."""
+def remove_aside(old: Path) -> None:
+    """Remove a folder beside its place; rename it first, so that a partly removed one is neither restored nor put in its place.
+
+    Who is still filling it gets an error at the next file.
+    """
     gone = old.with_suffix(".gone")
     with suppress(OSError):
         old.rename(gone)

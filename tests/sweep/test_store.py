@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from workbench.sweep.condense_store import summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.land_samples import wanting
 from workbench.sweep.read_store import whole_file
+from workbench.sweep.store_folder import FolderFiles
 
 
 @pytest.fixture
@@ -266,6 +269,29 @@ def test_old_slots_are_pruned(tmp_path: Path) -> None:
     assert landed.prune(END - timedelta(seconds=1200)) == 3
     assert landed.landed() == [END - timedelta(seconds=600), END]
     assert landed.window().end == END
+
+
+def test_a_slot_that_is_pruned_while_it_lands_is_never_there_by_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first file was removed, its second one is written: that is no slot, and who lands it has an error."""
+    files, slot = FolderFiles(tmp_path), "day=2026-01-01/slot=00-00"
+    files.path(f"samples/{slot}").mkdir(parents=True)
+
+    def remove(folder: Path, **_: object) -> None:
+        for path in folder.glob("part-*"):
+            path.unlink()
+            with suppress(FileNotFoundError):
+                (filling / "part-2.parquet").write_text("second")
+        with suppress(OSError):
+            folder.rmdir()
+
+    with pytest.raises(FileNotFoundError), files.filling(slot) as filling:
+        (filling / "part-1.parquet").write_text("first")
+        monkeypatch.setattr(shutil, "rmtree", remove)
+        assert files.remove_slots(lambda _: True) == 1
+        monkeypatch.undo()
+    assert files.slots() == []
 
 
 def test_summaries_of_old_slots_are_pruned(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from workbench.collect.limited_parquet import footer_of
 from workbench.collect.parquet_footer import TooLargeError
-from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
+from workbench.files import atomic_folder, atomic_write, leftovers, remove_aside, remove_folder, restored
 from workbench.sweep.reads_while_replaced import listed, steadily
 from workbench.sweep.storage_port import INCOMPLETE, SAMPLES, told_reading
 
@@ -110,7 +109,7 @@ class FolderFiles:
         for folder in gone:
             remove_folder(folder)
             for left in leftovers(folder):
-                shutil.rmtree(left, ignore_errors=True)
+                remove_aside(left)
             with suppress(OSError):  # the day has other slots, or another sweep prunes as well
                 folder.parent.rmdir()
         return len(gone)
