@@ -552,6 +552,29 @@ def test_an_instance_that_cannot_be_asked_is_told_again(tmp_path: Path) -> None:
     assert ends(service, "i0") == ["unknown", "done"]
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_instance_that_is_started_again_in_the_old_group_is_switched_by_the_next_run(
+    tmp_path: Path, *, asked: bool
+) -> None:
+    """A supervisor does that. It is seen, all that may be meant are named, and the command goes on when it is repeated."""
+    service = Service(tmp_path, asked=asked)
+    switch = service.fleet.switch
+
+    def order(instance: str, **words: str) -> None:
+        switch(instance, **words)
+        if instance == "i2" and service.fleet.switches.count(("i0", "new")) == 1:
+            service.fleet.groups["i0"] = "old"
+            service.fleet._show()
+
+    service.fleet.switch = order  # type: ignore[method-assign]
+    seen = "i0 is running in 'old'" if asked else "2 of 3 members are in the group 'new'"
+    with pytest.raises(GuardError, match=f"stopped in batch 2 of 3: .*{seen}") as caught:
+        service.cutover().run()
+    assert "Check i0, i1 and i2" in (caught.value.hint or "")
+    service.cutover().run()
+    assert set(service.fleet.groups.values()) == {"new"}
+
+
 def _once(fleet: FakeFleet) -> Callable[..., None]:
     """Late at the first order only."""
     switch = fleet.switch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
@@ -90,17 +91,17 @@ class Cutover:
                 except WorkbenchError as error:
                     raise GuardError(
                         f"The cutover stopped in batch {number} of {len(waves)}: {error.message}",
-                        hint=self._ways_on(batch),
+                        hint=self._ways_on(list(dict.fromkeys([*switched, *batch]))),
                     ) from None
                 self.say(f"Batch {number} of {len(waves)}: healthy.")
                 if number < len(waves):
                     self.sleep(self.file.pause_seconds)
             check_left(self)
 
-    def _ways_on(self, batch: Sequence[str]) -> str:
+    def _ways_on(self, touched: Sequence[str]) -> str:
         other = "" if self.back else " --back"
         return (
-            f"Check {listed(batch)}. Repeat the command to continue from here. To switch back to {self.old_group!r}: "
+            f"Check {listed(touched)}. Repeat the command to continue from here. To switch back to {self.old_group!r}: "
             f"workbench replay cutover PLAN --fleet FILE{other or ' (without --back)'}"
         )
 
@@ -202,10 +203,10 @@ class Cutover:
             self.say(f"  {instance}: in {self.group} already")
             last = self._last(instance)
             if last is not None and last.group == self.group and last.is_open:
-                self._note(instance, "end", "done", "found there after an interruption")
+                self.note(instance, "end", "done", "found there after an interruption")
             return
         for again in (False, True):
-            self._note(instance, "begin", None)
+            self.note(instance, "begin", None)
             try:
                 if isinstance(self.file.persist, list):
                     # Before the switch: a kill in between leaves an instance that a restart brings into the new group, which is wanted.
@@ -220,17 +221,17 @@ class Cutover:
             except WorkbenchError as error:
                 unknown = isinstance(error, NoAnswerError)
                 if (unknown or again) and self._has_arrived(instance):  # the request without an answer took effect
-                    self._note(instance, "end", "done", f"{error.message} But it has switched to {self.group}.")
+                    self.note(instance, "end", "done", f"{error.message} But it has switched to {self.group}.")
                     return
-                self._note(instance, "end", "unknown" if unknown else "failed", error.message)
+                self.note(instance, "end", "unknown" if unknown else "failed", error.message)
                 if not unknown or again:
                     raise
                 self.say(f"  {instance}: unknown whether it switches; sending the request again")
             except Exception as error:  # not foreseen: the journal must not end with a begin
-                self._note(instance, "end", "unknown", f"{type(error).__name__}: {error}")
+                self.note(instance, "end", "unknown", f"{type(error).__name__}: {error}")
                 raise
             else:
-                self._note(instance, "end", "done")
+                self.note(instance, "end", "done")
                 return
 
     def _has_arrived(self, instance: str) -> bool:
@@ -260,7 +261,8 @@ class Cutover:
         switches = (it for it in reversed(self.journal.read()[0]) if (it.plan, it.action) == (self.plan.hash, "switch"))
         return next((it for it in switches if it.target == masked(instance)), None)
 
-    def _note(self, instance: str, phase: str, outcome: str | None, detail: str | None = None) -> None:
+    def note(self, instance: str, phase: str, outcome: str | None, detail: str | None = None) -> None:
+        """Write a line about the switch of an instance."""
         self.journal.append(
             plan=self.plan.hash,
             cluster_id=self.plan.cluster_id,
@@ -324,6 +326,7 @@ class SwitchGate:
     cutover: Cutover
     switched: Sequence[str]
     batch: Sequence[str]
+    _unseen: bool = False  # whether members are missing in the group
 
     def wait(self) -> None:
         """Return when the batch is healthy.
@@ -363,7 +366,17 @@ class SwitchGate:
                 missing = f"lag of {cutover.group!r} is growing on {names_of([key])}: {words}{more}"
                 settled = cutover.clock(), look
             cutover.sleep(_LOOK_SECONDS)
+        if self._unseen:
+            self._doubt()
         raise GuardError(f"not healthy after {health.timeout_seconds:g} s: {missing}.")
+
+    def _doubt(self) -> None:
+        """Let the next run tell those again that cannot be asked: one was started again in its old group, or has never gone."""
+        for instance in self.switched:
+            with suppress(SourceUnreachableError):  # one that can be asked, and tells its group once it is back
+                if self.cutover.fleet.status(instance) is not None:
+                    continue
+                self.cutover.note(instance, "end", "unknown", f"members are missing in {self.cutover.group}")
 
     def _growing(self, first: Look, last: Look, proven: set[Partition]) -> dict[Partition, str]:
         """Partitions that have not kept up, without those that did so before and those whose remaining offsets hold no record."""
@@ -401,7 +414,8 @@ class SwitchGate:
         members = frozenset(member.member_id for member in view.members)
         if waiting is None and view.state != "stable":
             waiting = f"the group {cutover.group!r} is {view.state.replace('_', ' ')}"
-        if waiting is None and len(members) < expected:
+        self._unseen = len(members) < expected
+        if waiting is None and self._unseen:
             waiting = f"{len(members)} of {plural(expected, 'member')} are in the group {cutover.group!r}"
         if waiting is not None:
             return Look(waiting=waiting, members=members, rebalances=rebalances)
