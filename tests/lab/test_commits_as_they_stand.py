@@ -20,9 +20,11 @@ from tests.lab.conftest import commit
 from tests.lab.own_broker import own_broker
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
+from workbench.kafka import lacking_rights
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka_jars import BROKER, ensure
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.plans.journal import Journal
 from workbench.queues.replay_port import ABSENT, KeptCommit
 from workbench.replay.apply import ApplyOptions, apply_plan
@@ -130,3 +132,16 @@ def test_what_a_broker_refuses_is_told_for_its_partition(lab: Lab) -> None:
     failed = gateway.restore(group, wanted)
     assert failed == {(topic, 1): "its metadata is too long", (topic, 7): "there is no such topic or partition"}
     assert gateway.kept_commits(group) == {(topic, 0): KeptCommit(1, b"a")}
+
+
+def test_without_an_authorizer_no_transaction_is_looked_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has never had one makes the topic of their states for whom it is asked of: a plan makes nothing."""
+    asked: list[object] = []
+    monkeypatch.setattr(lacking_rights, "denied_transactions", lambda *words: asked.append(words) or [])
+    gateway, topic = KafkaGateway(lab.bootstrap), fresh("letters")
+    create_topic(lab.bootstrap, topic, 1)
+    assert gateway.lacking(fresh("group"), {topic: "READ"}, ["workbench-redrive-*"]) == ()
+    assert asked == []
+    monkeypatch.setattr(lacking_rights, "may_hide", lambda *_: True)
+    assert gateway.lacking(fresh("group"), {topic: "READ"}, ["workbench-redrive-*"]) == ()
+    assert len(asked) == 1
