@@ -8,7 +8,7 @@ RUN python -m venv /opt/workbench
 ENV PATH=/opt/workbench/bin:$PATH
 # As `make setup` does it: by the locks, whose hashes are checked; the Java comes by pip as well.
 RUN pip install -q --require-hashes --only-binary :all: -r .ci/requirements-build.lock
-RUN pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation -r .ci/requirements.lock
+RUN pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation --config-settings="--build-option=--compression=stored" -r .ci/requirements.lock
 RUN pip install -q --require-hashes -r .ci/requirements-java.lock
 RUN pip install -q --no-deps --no-build-isolation .
 

@@ -102,8 +102,7 @@ $(READY): pyproject.toml .ci/requirements.lock .ci/requirements-build.lock .ci/r
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r .ci/requirements-build.lock
 	@# Only pyspark is built here: 450 MB of jars, which are compressed already.
-	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation \
-		--config-settings="--build-option=--compression=stored" -r .ci/requirements.lock
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation --config-settings="--build-option=--compression=stored" -r .ci/requirements.lock
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m workbench.spark.java >/dev/null 2>&1 || { \
 		echo "No Java 17 or newer here: installing one into $(VENV)."; \
